@@ -1,0 +1,32 @@
+// What the cache tells the world: one call per event, for logs and metrics. Called without the lock; must not block.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "cache/lease.hpp"
+#include "loader/error.hpp"
+#include "loader/model.hpp"
+
+namespace mme::cache {
+
+/// Why a model left memory; the label of mme_cache_evictions_total.
+enum class EvictionReason { room, idle, unload, replaced, budget, file_changed, activations };
+[[nodiscard]] std::string_view to_string(EvictionReason reason) noexcept;
+
+/// Default: hears nothing. Members may be called from any thread, several at once.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void found(const loader::ModelSpec&, CacheResult) {}
+  virtual void load_started(const loader::ModelSpec&, std::size_t /*estimated_bytes*/) {}
+  virtual void load_ended(const loader::ModelSpec&, std::size_t /*bytes*/, std::chrono::nanoseconds /*took*/,
+                          const loader::Error* /*null: success*/) {}
+  /// `cause`: the name of the model whose claim needed the room; empty when there is none.
+  virtual void evicted(const loader::ModelSpec&, std::size_t /*bytes*/, EvictionReason, std::string_view /*cause*/) {}
+  virtual void refused(const loader::ModelSpec&, const loader::Error&) {}
+};
+
+}  // namespace mme::cache

@@ -1,0 +1,56 @@
+// What is on disk: from a model's name and version to its artifact, and the list of all of them.
+// Looks and never writes; knows nothing of what is in memory.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "loader/error.hpp"
+#include "loader/model.hpp"
+
+namespace mme::loader {
+
+/// One artifact on disk, or a name that has two.
+struct StoredModel {
+  std::string name;
+  std::optional<std::string> version;
+  std::string url;  ///< path relative to the repository; safe to show
+  std::uint64_t bytes = 0;
+  std::optional<Error> error;  ///< conflict, settling, ...: why it cannot be served
+};
+
+/// Thread-safe. Members touch the disk (a few stat calls for resolve, a walk for list): microseconds on a local disk.
+class Catalog {
+ public:
+  explicit Catalog(std::filesystem::path root);
+  ~Catalog();
+
+  /// The artifact behind a name as the disk is now: a changed file has another ArtifactId. Without a version: the
+  /// highest one. Errors: model_unknown, conflict (two artifacts for one name, naming both by relative path),
+  /// settling (a file whose size changed between two looks).
+  [[nodiscard]] Result<ModelSpec> resolve(const std::string& name, const std::optional<std::string>& version) const;
+
+  /// As resolve(), for a path inside the repository: absolute or relative, no scheme, a file, a folder or a stem.
+  /// Symlinks are followed and the result must still be inside. invalid_request when it is not.
+  [[nodiscard]] Result<ModelSpec> resolve_url(const std::string& name, const std::string& url) const;
+
+  /// From now on `name` means the artifact behind `url`, until unregister or restart.
+  void register_alias(const std::string& name, const std::string& url);
+  void unregister_alias(const std::string& name);
+
+  /// Versions of a name, ascending by number; empty when it is unversioned or unknown.
+  [[nodiscard]] std::vector<std::string> versions(const std::string& name) const;
+
+  /// Everything stored, sorted by name and version (by number).
+  [[nodiscard]] std::vector<StoredModel> list() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace mme::loader

@@ -1,0 +1,66 @@
+// From (path, method) to a handler. Each dialect lists its routes in one table; the router joins the tables and
+// answers 404, 405 and HEAD itself.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/http/message.hpp"
+
+namespace mme::server {
+
+namespace asio = boost::asio;
+
+/// One request on its way: what came in, what the route matched, what the access line will say.
+struct Exchange {
+  const Request& request;
+  std::vector<std::string> parameters;  ///< decoded values of {placeholders}, in order
+  AccessRecord record;
+};
+
+enum class Access { open, admin };
+
+using Handler = std::function<asio::awaitable<Reply>(Exchange&)>;
+
+/// `pattern`: segments; "{x}" matches one segment, decoded once. "/v2/models/{m}/infer".
+/// A literal segment wins over a placeholder.
+struct Route {
+  Method method;
+  std::string_view pattern;
+  Access access;
+  Handler handler;
+};
+
+/// One protocol. Knows the shape of its own error bodies.
+class Dialect {
+ public:
+  virtual ~Dialect() = default;
+  [[nodiscard]] virtual std::string_view name() const noexcept = 0;
+  [[nodiscard]] virtual std::vector<Route> routes() = 0;
+  [[nodiscard]] virtual Reply error_reply(const Error& error) const = 0;
+};
+
+class Router {
+ public:
+  /// Joins the tables. A clash (same verb and pattern in two dialects) is an error naming both.
+  static Result<Router> make(std::vector<std::shared_ptr<Dialect>> dialects, bool admin_mounted);
+
+  /// Finds and runs the handler. Every error becomes a Reply here: unknown paths 404, wrong verbs 405 with Allow,
+  /// HEAD runs GET (the session sends no body). Handlers that throw give 500 `internal`.
+  /// Each error reply carries X-MME-Reason, and Retry-After where the code has one.
+  asio::awaitable<Reply> handle(const Request& request, AccessRecord& record) const;
+
+  /// The reply for an error found before routing, in the neutral shape {"error": "..."}.
+  static Reply early_error(const Error& error);
+
+ private:
+  struct Table;
+  std::shared_ptr<const Table> table_;
+};
+
+}  // namespace mme::server
