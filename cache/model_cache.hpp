@@ -141,6 +141,10 @@ class ModelCache {
   void stop();
 
   [[nodiscard]] MemoryUse used() const;
+  /// Why the last try to load this very file failed, while that is remembered (R12).
+  [[nodiscard]] std::optional<Error> broken(const loader::ArtifactId& artifact) const;
+  /// Age of the oldest load that still waits for its estimate, its room or its bytes; 0 when none does. Cheap.
+  [[nodiscard]] double oldest_waiting_load_seconds() const;
   [[nodiscard]] CacheStatus status() const;
   /// Runs `visit` on the model of that name while it cannot be destroyed. False when it is not ready.
   bool with_model(const std::string& name, const std::optional<std::string>& version,

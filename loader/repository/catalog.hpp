@@ -45,6 +45,9 @@ class Catalog {
   /// Versions of a name, ascending by number; empty when it is unversioned or unknown.
   [[nodiscard]] std::vector<std::string> versions(const std::string& name) const;
 
+  /// The artifact's path relative to the repository; safe to show.
+  [[nodiscard]] std::string url_of(const ModelSpec& spec) const;
+
   /// Everything stored, sorted by name and version (by number).
   [[nodiscard]] std::vector<StoredModel> list() const;
 
