@@ -11,8 +11,8 @@ case "$flavour" in
 esac
 shift || true
 
-cmake --preset "$flavour" >"build-$flavour.log" 2>&1 || { cat "build-$flavour.log"; rm -f "build-$flavour.log"; exit 1; }
-rm -f "build-$flavour.log"
+mkdir -p build
+cmake --preset "$flavour" >"build/$flavour.log" 2>&1 || { cat "build/$flavour.log"; exit 1; }
 targets=()
 [ $# -gt 0 ] && targets=(--target "$@")
 cmake --build --preset "$flavour" --parallel "$(nproc)" "${targets[@]}"
