@@ -1,9 +1,12 @@
 // Which names of models and versions exist at all. Pure; the one place that decides it for URLs, headers and files.
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 
 namespace mme::loader {
+
+inline constexpr std::size_t kLongestModelName = 128;
 
 /// Letters, digits, `.`, `_`, `-` in parts joined by `/`, at most 128 bytes in all. No part is empty or begins with a
 /// dot, and the last part is not all digits (that would be a version).
