@@ -136,6 +136,12 @@ std::vector<std::string> Catalog::versions(const std::string& name) const {
   return spellings;
 }
 
+std::string Catalog::url_of(const ModelSpec& spec) const {
+  const fs::path path = spec.artifact.path;
+  const fs::path real = impl_->real_root();
+  return (disk::is_inside(real, path) ? path.lexically_relative(real) : path.filename()).string();
+}
+
 std::vector<StoredModel> Catalog::list() const {
   const fs::path real = impl_->real_root();
   std::vector<StoredModel> all;

@@ -79,6 +79,17 @@ TEST_CASE("a spec holds the identity of the file", "[catalog]") {
   CHECK(spec->artifact.ctime_ns == status.st_ctim.tv_sec * 1'000'000'000 + status.st_ctim.tv_nsec);
 }
 
+TEST_CASE("the url of a spec is its path in the repository and nothing of the machine", "[catalog]") {
+  TempRepository repository;
+  repository.put("team/bert/3/model.pt");
+  const Catalog catalog(repository.root());
+  auto spec = catalog.resolve("team/bert", kNoVersion);
+  REQUIRE(spec.has_value());
+  CHECK(catalog.url_of(*spec) == "team/bert/3/model.pt");
+  spec->artifact.path = "/somewhere/else/secret.pt";
+  CHECK(catalog.url_of(*spec) == "secret.pt");
+}
+
 TEST_CASE("a folder is a model by its model.pt or by its only artifact", "[catalog]") {
   TempRepository repository;
   repository.put("plain/model.pt");
