@@ -1,0 +1,113 @@
+// Puts a request body together from the bytes that follow its head.
+// No socket and no clock.
+#include "server/http/body_reader.hpp"
+
+#include <algorithm>
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/http/error.hpp>
+#include <new>
+#include <stdexcept>
+
+namespace mme::server {
+namespace {
+
+namespace http = boost::beast::http;
+
+Error too_large() {
+  return fail(ErrorCode::body_too_large, "the request body is over the limit");
+}
+Error no_room() {
+  return fail(ErrorCode::all_in_use, "there is no memory for this request body now");
+}
+
+std::string_view view(const boost::beast::flat_buffer& bytes) noexcept {
+  return {static_cast<const char*>(bytes.data().data()), bytes.size()};
+}
+
+}  // namespace
+
+BodyReader::BodyReader(const Head& head, const HttpLimits& limits, const BodyClaim& claim)
+    : limits_(limits), claim_(claim), kind_(head.body), expected_(head.body_size) {}
+
+Result<void> BodyReader::begin() {
+  if (kind_ == BodyKind::chunked) {
+    // Beast takes the chunks apart. It is given a head of ours instead of the client's: what the client's means has
+    // been decided by the guard, and a second opinion could only differ.
+    chunks_.emplace();
+    chunks_->eager(true);
+    chunks_->body_limit(limits_.body);
+    boost::system::error_code error;
+    constexpr std::string_view head = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+    chunks_->put(boost::asio::buffer(head), error);
+    return {};
+  }
+  if (expected_ > limits_.body) return too_large();
+  return reserve(sized_, static_cast<std::size_t>(expected_));
+}
+
+Result<bool> BodyReader::put(boost::beast::flat_buffer& bytes) {
+  if (kind_ == BodyKind::none) return true;
+  return kind_ == BodyKind::sized ? put_sized(bytes) : put_chunked(bytes);
+}
+
+Result<bool> BodyReader::put_sized(boost::beast::flat_buffer& bytes) {
+  const auto more = std::min<std::uint64_t>(expected_ - received_, bytes.size());
+  sized_.append(view(bytes).substr(0, more));
+  bytes.consume(static_cast<std::size_t>(more));
+  received_ += more;
+  return received_ == expected_;
+}
+
+Result<bool> BodyReader::put_chunked(boost::beast::flat_buffer& bytes) {
+  auto& body = chunks_->get().body();
+  if (auto room = reserve(body, bytes.size()); !room) return room.error();
+  boost::system::error_code error;
+  const auto used = chunks_->put(bytes.data(), error);
+  bytes.consume(used);
+  received_ = body.size();
+  if (error == http::error::body_limit) return too_large();
+  if (error && error != http::error::need_more) {
+    return fail(ErrorCode::invalid_request, "the chunks of the request body are broken");
+  }
+  if (auto framing = check_framing(used, bytes.size()); !framing) return framing.error();
+  return chunks_->is_done();
+}
+
+Result<void> BodyReader::check_framing(std::size_t consumed, std::size_t pending) {
+  consumed_ += consumed;
+  const bool done = chunks_->is_done();
+  const auto framing = consumed_ - received_ + (done ? 0 : pending);
+  if (framing <= kFreeChunkFraming + received_ / 2) return {};
+  return fail(ErrorCode::body_too_large, "the request body is cut into too small chunks");
+}
+
+/// Charges `capacity` while what is held so far stays charged, so that a buffer which moves is never uncounted.
+Result<void> BodyReader::charge(std::size_t capacity) {
+  if (!claim_ || capacity <= limits_.uncharged) return {};
+  if (grant_) return grant_->grow(capacity) ? Result<void>{} : no_room();
+  grant_ = claim_(capacity);
+  return grant_ ? Result<void>{} : no_room();
+}
+
+Result<void> BodyReader::reserve(std::string& body, std::size_t more) {
+  const auto held = body.capacity();
+  if (held - body.size() >= more) return {};
+  const auto wanted = std::max(body.size() + more, 2 * held);
+  const bool held_is_charged = grant_ != nullptr;
+  if (auto charged = charge(wanted); !charged) return charged.error();
+  try {
+    body.reserve(wanted);
+  } catch (const std::bad_alloc&) {
+    return no_room();
+  } catch (const std::length_error&) {
+    return no_room();
+  }
+  if (held_is_charged) grant_->shrink(held);
+  return {};
+}
+
+std::string BodyReader::take_body() {
+  return chunks_ ? std::move(chunks_->get().body()) : std::move(sized_);
+}
+
+}  // namespace mme::server
