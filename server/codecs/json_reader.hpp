@@ -57,6 +57,8 @@ class JsonObject {
   /// Sorted by key.
   [[nodiscard]] const std::vector<Field>& fields() const noexcept { return fields_; }
   [[nodiscard]] const std::string& where() const noexcept { return where_; }
+  /// A better name for messages, once the object has told its own.
+  void rename(std::string where) { where_ = std::move(where); }
 
  private:
   std::vector<Field> fields_;
