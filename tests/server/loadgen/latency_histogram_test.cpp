@@ -35,6 +35,17 @@ TEST_CASE("large values are right within 1/32 and never above the largest") {
   }
 }
 
+TEST_CASE("a bucket is named by the largest value that falls into it") {
+  LatencyHistogram histogram;
+  histogram.add(microseconds(64));
+  histogram.add(microseconds(128));
+  histogram.add(microseconds(4096));
+  histogram.add(microseconds(99999));
+  CHECK(histogram.percentile(0.25) == microseconds(65));
+  CHECK(histogram.percentile(0.50) == microseconds(131));
+  CHECK(histogram.percentile(0.75) == microseconds(4223));
+}
+
 TEST_CASE("a negative duration counts as zero") {
   LatencyHistogram histogram;
   histogram.add(microseconds(-5));
