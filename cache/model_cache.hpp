@@ -2,99 +2,19 @@
 // A thin shell: one short mutex around the Ledger, decisions under the lock, everything else after it.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "cache/lease.hpp"
 #include "cache/observer.hpp"
-#include "loader/error.hpp"
-#include "loader/model.hpp"
+#include "cache/types.hpp"
 
 namespace mme::cache {
 
-using loader::Deadline;
-using loader::Error;
-using loader::ErrorCode;
-using loader::ModelSpec;
-using loader::Result;
-using loader::TimePoint;
-
-/// Runs a task on some pool, later and elsewhere; never inline.
-using Executor = std::function<void(std::function<void()>)>;
-
-struct CacheOptions {
-  std::size_t budget = 0;            ///< bytes; everything that is charged stays within it
-  std::size_t activation_floor = 0;  ///< bytes that weights never fill (R10)
-  std::size_t compute_slots = 1;     ///< calls that run at once; one per compute thread
-  std::size_t loads_at_once = 1;     ///< loads that read at once; one per loader thread
-  std::size_t queue_size = 128;      ///< calls waiting per model before queue_full
-  std::chrono::milliseconds room_wait{30'000};
-  std::chrono::milliseconds claim_after{1'000};
-  std::chrono::milliseconds load_timeout{300'000};
-  std::optional<std::chrono::milliseconds> idle_unload;
-  bool evicts = true;  ///< false: platform mode, only DELETE makes room (R16)
-};
-
-/// What one call asks for.
-struct CallRequest {
-  Deadline deadline = Deadline::max();
-  std::size_t input_bytes = 0;  ///< peaks are learned per model and power of two of this
-  std::size_t least_bytes = 0;  ///< known need: an earlier try was refused at this
-  bool alone = false;           ///< run while no other call runs (R10's second try)
-};
-
-/// Names a waiting acquire or load; 0 names none.
-using Ticket = std::uint64_t;
-
-enum class ModelState { loading, ready, evicting };
-
-/// One model in memory, or on its way in or out; for /status, lists and metrics.
-struct EntryStatus {
-  ModelSpec spec;
-  ModelState state = ModelState::loading;
-  std::string stage;  ///< loading: "estimating", "queued", "reading"; else empty
-  std::size_t weight_bytes = 0;
-  std::size_t code_bytes = 0;
-  std::size_t shared_bytes = 0;  ///< part of weight_bytes that other entries hold too
-  std::size_t leases = 0;
-  std::size_t waiting = 0;
-  bool stateless = true;
-  bool pinned = false;
-  double idle_seconds = 0;                   ///< since the last lease ended
-  std::optional<std::size_t> eviction_rank;  ///< 0 goes next; nullopt: cannot go now
-  const loader::Model* model = nullptr;      ///< do not touch; use with_model()
-};
-
-/// Bytes by kind; disjoint, their sum is what is held against the budget.
-struct MemoryUse {
-  std::size_t weights = 0;
-  std::size_t code = 0;
-  std::size_t loading = 0;
-  std::size_t draining = 0;
-  std::size_t activations = 0;
-  std::size_t bodies = 0;
-
-  [[nodiscard]] std::size_t total() const noexcept {
-    return weights + code + loading + draining + activations + bodies;
-  }
-};
-
-struct CacheStatus {
-  std::size_t budget = 0;
-  MemoryUse used;
-  std::size_t pinned_bytes = 0;
-  std::size_t shared_saved_bytes = 0;
-  std::vector<EntryStatus> entries;
-  double oldest_waiting_load_seconds = 0;
-  std::size_t claims_waiting = 0;
-};
+class Shell;
 
 /// All members may be called from any thread. Handlers are called exactly once, without the lock, on whichever thread
 /// made the decision; they must only hand over to a pool.
@@ -103,7 +23,8 @@ class ModelCache {
   using AcquireHandler = std::function<void(Result<Lease>)>;
   using DoneHandler = std::function<void(Result<void>)>;
 
-  /// `loads` runs blocking work of `loader`; `reaper` destroys models. Both and the observer must outlive the cache.
+  /// `loads` runs blocking work of `loader`; `reaper` destroys models. Loader, executors, observer and clock must
+  /// outlive the cache, its leases and the tasks that it gave out; grants may outlive it all.
   ModelCache(CacheOptions options, const loader::ModelLoader& loader, Executor loads, Executor reaper,
              Observer& observer, std::function<TimePoint()> now = &loader::Clock::now);
   ~ModelCache();
@@ -134,11 +55,14 @@ class ModelCache {
   /// Room for request bodies and replies, outside any model. Null when there is none.
   std::shared_ptr<loader::MemoryGrant> claim_body(std::size_t bytes);
 
-  /// Moves time on: expired callers, overdue claims, idle unload. Call about every 20 ms.
+  /// Moves time on: expired callers, overdue claims, idle unload, stuck calls. Call about every 20 ms.
   void tick();
 
   /// No new callers (shutting_down); waiting loads for nobody are dropped. Running leases go on.
   void stop();
+
+  /// For tests: throws std::logic_error when the books are wrong. Slow.
+  void check() const;
 
   [[nodiscard]] MemoryUse used() const;
   /// Why the last try to load this very file failed, while that is remembered (R12).
@@ -151,8 +75,7 @@ class ModelCache {
                   const std::function<void(const loader::Model&, const EntryStatus&)>& visit) const;
 
  private:
-  class Impl;
-  std::shared_ptr<Impl> impl_;
+  std::shared_ptr<Shell> shell_;  ///< grants that outlive the cache share it
 };
 
 }  // namespace mme::cache

@@ -27,6 +27,8 @@ class Observer {
   /// `cause`: the name of the model whose claim needed the room; empty when there is none.
   virtual void evicted(const loader::ModelSpec&, std::size_t /*bytes*/, EvictionReason, std::string_view /*cause*/) {}
   virtual void refused(const loader::ModelSpec&, const loader::Error&) {}
+  /// A call is far past its deadline and its thread is written off: the pool may start another in its place (R15).
+  virtual void quarantined(const loader::ModelSpec&) {}
 };
 
 }  // namespace mme::cache

@@ -1,0 +1,84 @@
+// The ledger as others see it: who is in memory, how much it is charged, who goes next.
+// Changes nothing.
+#include <algorithm>
+#include <unordered_map>
+
+#include "cache/ledger.hpp"
+
+namespace mme::cache {
+namespace {
+
+double seconds(std::chrono::nanoseconds span) {
+  return std::chrono::duration<double>(span).count();
+}
+
+ModelState state_of(Phase phase) {
+  switch (phase) {
+    case Phase::ready: return ModelState::ready;
+    case Phase::evicting: return ModelState::evicting;
+    default: return ModelState::loading;
+  }
+}
+
+std::string stage_of(Phase phase) {
+  switch (phase) {
+    case Phase::estimating: return "estimating";
+    case Phase::queued: return "queued";
+    case Phase::reading: return "reading";
+    default: return {};
+  }
+}
+
+}  // namespace
+
+EntryStatus Ledger::describe(const Entry& entry, TimePoint now) const {
+  EntryStatus status;
+  status.spec = entry.spec;
+  status.state = state_of(entry.phase);
+  status.stage = stage_of(entry.phase);
+  status.weight_bytes = entry.private_bytes + entry.claimed;
+  status.code_bytes = entry.code_bytes;
+  for (const SegmentRecord* segment : entry.segments) {
+    status.weight_bytes += segment->bytes;
+    status.shared_bytes += segment->holders() > 1 ? segment->bytes : 0;
+  }
+  status.leases = entry.leases;
+  status.waiting = entry.waiters.size();
+  status.stateless = entry.stateless;
+  status.pinned = entry.spec.settings.pinned;
+  status.quarantined = entry.quarantined;
+  status.idle_seconds = entry.phase == Phase::ready && entry.leases == 0 ? seconds(now - entry.last_used) : 0;
+  status.model = entry.model.get();
+  return status;
+}
+
+CacheStatus Ledger::status(TimePoint now) const {
+  CacheStatus status;
+  status.budget = options_.budget;
+  status.activation_floor = floor();
+  status.used = charges_.use();
+  status.pinned_bytes = pinned_bytes();
+  status.shared_saved_bytes = segments_.saved_bytes();
+  status.claims_waiting = claims_.size();
+  status.running = running_;
+  std::unordered_map<const Entry*, std::size_t> ranks;
+  for (const Entry* entry : idle_entries(nullptr)) {
+    ranks.emplace(entry, ranks.size());
+  }
+  for (const auto& [id, entry] : entries_) {
+    status.entries.push_back(describe(*entry, now));
+    if (const auto rank = ranks.find(entry.get()); rank != ranks.end() && options_.evicts) {
+      status.entries.back().eviction_rank = rank->second;
+    }
+    if (entry->loading() && !entry->waiters.empty()) {
+      const double waited = seconds(now - entry->began);
+      status.oldest_waiting_load_seconds = std::max(status.oldest_waiting_load_seconds, waited);
+    }
+  }
+  std::ranges::sort(status.entries, {}, [](const EntryStatus& each) {
+    return std::tie(each.spec.name, each.spec.version, each.spec.artifact.ctime_ns);
+  });
+  return status;
+}
+
+}  // namespace mme::cache
