@@ -102,9 +102,12 @@ std::string_view Session::pending() const noexcept {
   return {static_cast<const char*>(buffer_.cdata().data()), buffer_.size()};
 }
 
+/// The end of input is remembered: Asio reports it once, and a further read would wait for an event that has been.
 asio::awaitable<error_code> Session::fill(std::size_t most) {
+  if (input_ended_) co_return error_code(asio::error::eof);
   const auto [error, size] = co_await socket_.async_read_some(buffer_.prepare(most), kToken);
   buffer_.commit(size);
+  input_ended_ = error == asio::error::eof;
   co_return error;
 }
 

@@ -80,6 +80,7 @@ class Session {
   SocketDeadline deadline_;
   boost::beast::flat_buffer buffer_;
   std::optional<Stage> stage_;
+  bool input_ended_ = false;
   bool idle_ = false;   ///< waiting for the first byte of a request
   bool fresh_ = true;   ///< no request seen yet
   bool linger_ = true;  ///< the client may still be sending; give it time to read the answer
