@@ -1,0 +1,26 @@
+// What operator schemas do not say: which operators write to an argument, or return one, without declaring it.
+// Plain tables of names; knows no libtorch.
+#pragma once
+
+#include <string_view>
+
+namespace mme::loader {
+
+/// How an operator writes in spite of its schema.
+enum class HiddenWrite {
+  none,
+  statistics,  ///< to arguments named running_*, unless its training flag is false
+  everything,  ///< to any argument, unless it has a training flag that is false
+};
+[[nodiscard]] HiddenWrite hidden_write(std::string_view qualified_name) noexcept;
+
+/// True for the arguments of such an operator that switch the writing on.
+[[nodiscard]] bool is_training_flag(std::string_view argument_name) noexcept;
+
+/// True when a result may be an argument, or a view of one, although the schema declares a new tensor.
+[[nodiscard]] bool may_return_argument(std::string_view qualified_name) noexcept;
+
+/// True for comparisons and logic whose result on known scalars (and None) can be computed ahead of the call.
+[[nodiscard]] bool is_foldable(std::string_view qualified_name) noexcept;
+
+}  // namespace mme::loader

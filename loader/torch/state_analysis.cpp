@@ -1,0 +1,405 @@
+#include "loader/torch/state_analysis.hpp"
+
+#include <torch/csrc/jit/api/function_impl.h>
+#include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/ir/ir.h>
+#include <torch/csrc/jit/runtime/operator.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include "loader/torch/operator_rules.hpp"
+
+namespace mme::loader {
+namespace {
+
+namespace jit = torch::jit;
+using jit::Block;
+using jit::Node;
+using jit::Value;
+
+constexpr std::size_t most_steps = 2'000'000;
+constexpr int deepest_call = 200;
+
+/// What memory a value may be, or lead to.
+struct Taint {
+  bool state = false;                ///< the model's own
+  std::uint64_t arguments = 0;       ///< one bit per argument of forward; the last stands for all beyond it
+  std::optional<c10::IValue> exact;  ///< the very value, when it is the same in every call
+
+  [[nodiscard]] bool any() const noexcept { return state || arguments != 0; }
+};
+
+bool is_same(const c10::IValue& a, const c10::IValue& b) {
+  if (a.isBool() && b.isBool()) return a.toBool() == b.toBool();
+  if (a.isInt() && b.isInt()) return a.toInt() == b.toInt();
+  return a.is(b);
+}
+
+bool is_same(const Taint& a, const Taint& b) {
+  if (a.state != b.state || a.arguments != b.arguments || a.exact.has_value() != b.exact.has_value()) return false;
+  return !a.exact || is_same(*a.exact, *b.exact);
+}
+
+/// Either of two. Absorbing nothing keeps what is exact only when both are the same value.
+Taint join(const Taint& a, const Taint& b) {
+  Taint both{a.state || b.state, a.arguments | b.arguments, std::nullopt};
+  if (a.exact && b.exact && is_same(*a.exact, *b.exact)) both.exact = a.exact;
+  return both;
+}
+
+void absorb(Taint& into, const Taint& other) {
+  into.state = into.state || other.state;
+  into.arguments |= other.arguments;
+}
+
+/// Whether a value of this type is memory that could be written to, or holds some.
+bool carries(const c10::Type& type) {
+  switch (type.kind()) {
+    case c10::TypeKind::IntType:
+    case c10::TypeKind::FloatType:
+    case c10::TypeKind::ComplexType:
+    case c10::TypeKind::BoolType:
+    case c10::TypeKind::NumberType:
+    case c10::TypeKind::StringType:
+    case c10::TypeKind::NoneType:
+    case c10::TypeKind::DeviceObjType:
+    case c10::TypeKind::FunctionType:
+    case c10::TypeKind::EnumType: return false;
+    case c10::TypeKind::OptionalType:
+    case c10::TypeKind::TupleType:
+      return std::ranges::any_of(type.containedTypes(), [](const c10::TypePtr& inner) { return carries(*inner); });
+    default: return true;
+  }
+}
+
+bool is_container(const c10::Type& type) {
+  switch (type.kind()) {
+    case c10::TypeKind::ListType:
+    case c10::TypeKind::DictType:
+    case c10::TypeKind::TupleType:
+    case c10::TypeKind::ClassType:
+    case c10::TypeKind::FutureType: return true;
+    case c10::TypeKind::OptionalType:
+      return std::ranges::any_of(type.containedTypes(), [](const c10::TypePtr& inner) { return is_container(*inner); });
+    default: return false;
+  }
+}
+
+/// Values of one function's graph as one call site sees them.
+using Frame = std::unordered_map<const Value*, Taint>;
+
+/// Follows taints through the graph of forward and of everything it calls, from the real object tree.
+/// What is stored in a container or object joins one common `heap_`, and what is read from one may be any of it; the
+/// whole is repeated until the heap no longer grows.
+class Analysis {
+ public:
+  WriteReport run(const jit::Module& module) {
+    jit::Function& forward = module.get_method("forward").function();
+    const std::size_t count = forward.getSchema().arguments().size() - 1;
+    report_.written_arguments.assign(count, false);
+    Taint before;
+    do {
+      before = heap_;
+      std::vector<Taint> arguments(count + 1);
+      arguments[0] = {true, 0, module._ivalue()};
+      for (std::size_t i = 0; i < count; ++i)
+        arguments[i + 1].arguments = std::uint64_t{1} << std::min<std::size_t>(i, 63);
+      static_cast<void>(call(&forward, std::move(arguments)));
+    } while (!is_same(before, heap_) && !report_.writes_state);
+    return std::move(report_);
+  }
+
+ private:
+  void write(const Taint& target, const std::string& how) {
+    if (target.state && !report_.writes_state) {
+      report_.writes_state = true;
+      report_.reason = how;
+    }
+    for (std::size_t i = 0; target.arguments != 0 && i < report_.written_arguments.size(); ++i) {
+      if ((target.arguments >> std::min<std::size_t>(i, 63) & 1) != 0) report_.written_arguments[i] = true;
+    }
+  }
+
+  Taint& at(Frame& frame, const Value* value) { return frame[value]; }
+
+  void set(Frame& frame, const Value* value, Taint taint) {
+    if (!carries(*value->type())) taint = {false, 0, std::move(taint.exact)};
+    frame[value] = std::move(taint);
+  }
+
+  Taint join_inputs(const Node* node, Frame& frame) {
+    Taint all;
+    for (const Value* input : node->inputs()) absorb(all, at(frame, input));
+    return all;
+  }
+
+  /// Nothing is known of it: it may write to whatever it gets, and return any of that.
+  void unknown(const Node* node, Frame& frame) {
+    Taint all = join_inputs(node, frame);
+    write(all, node->kind().toQualString());
+    absorb(heap_, all);
+    absorb(all, heap_);
+    for (const Value* output : node->outputs()) set(frame, output, all);
+  }
+
+  /// nullopt: the function cannot be looked into.
+  std::optional<std::vector<Taint>> call(jit::Function* function, std::vector<Taint> arguments) {
+    auto* known = function != nullptr ? jit::tryToGraphFunction(*function) : nullptr;
+    if (known == nullptr) return std::nullopt;
+    return call_graph(*known->graph(), std::move(arguments));
+  }
+
+  std::optional<std::vector<Taint>> call_graph(const jit::Graph& graph, std::vector<Taint> arguments) {
+    if (depth_ >= deepest_call || graph.inputs().size() != arguments.size()) return std::nullopt;
+    ++depth_;
+    Frame frame;
+    for (std::size_t i = 0; i < arguments.size(); ++i) set(frame, graph.inputs()[i], std::move(arguments[i]));
+    auto results = block(graph.block(), frame);
+    --depth_;
+    return results;
+  }
+
+  std::vector<Taint> block(const Block* block, Frame& frame) {
+    for (const Node* node : block->nodes()) {
+      if (report_.writes_state) break;  // nothing can take that back
+      if (++steps_ > most_steps) {
+        report_.writes_state = true;
+        report_.reason = "a graph too large to follow";
+        break;
+      }
+      visit(node, frame);
+    }
+    std::vector<Taint> results;
+    for (const Value* output : block->outputs()) results.push_back(at(frame, output));
+    return results;
+  }
+
+  void set_all(const Node* node, Frame& frame, const std::optional<std::vector<Taint>>& results) {
+    if (!results || results->size() != node->outputs().size()) return unknown(node, frame);
+    for (std::size_t i = 0; i < results->size(); ++i) set(frame, node->outputs()[i], (*results)[i]);
+  }
+
+  void visit(const Node* node, Frame& frame) {
+    switch (static_cast<c10::unique_t>(node->kind())) {
+      case c10::prim::Constant: return constant(node, frame);
+      case c10::prim::GetAttr: return get_attribute(node, frame);
+      case c10::prim::SetAttr: return set_attribute(node, frame);
+      case c10::prim::CallMethod: return method(node, frame, node->s(c10::attr::name));
+      case c10::prim::Enter: return method(node, frame, "__enter__");
+      case c10::prim::Exit: return method(node, frame, "__exit__");
+      case c10::prim::CallFunction: return function(node, frame);
+      case c10::prim::fork: return fork(node, frame);
+      case c10::prim::If: return branch(node, frame);
+      case c10::prim::Loop: return loop(node, frame);
+      case c10::prim::unchecked_cast:
+      case c10::prim::unchecked_unwrap_optional: return set(frame, node->output(), at(frame, node->input(0)));
+      case c10::prim::TupleConstruct:
+      case c10::prim::ListConstruct:
+      case c10::prim::DictConstruct: return same_memory(node, frame);
+      case c10::prim::TupleUnpack:
+      case c10::prim::TupleIndex:
+      case c10::prim::TupleSlice:
+      case c10::prim::ListUnpack: return read_from(node, frame);
+      case c10::prim::CreateObject:
+      case c10::prim::Uninitialized:
+      case c10::prim::isinstance:
+      case c10::prim::HasAttr:
+      case c10::prim::Print:
+      case c10::prim::RaiseException: return fresh(node, frame);
+      default: return operation(node, frame);
+    }
+  }
+
+  void fresh(const Node* node, Frame& frame) {
+    for (const Value* output : node->outputs()) set(frame, output, {});
+  }
+
+  void same_memory(const Node* node, Frame& frame) {
+    const Taint all = join_inputs(node, frame);
+    for (const Value* output : node->outputs()) set(frame, output, all);
+  }
+
+  void read_from(const Node* node, Frame& frame) {
+    Taint all = join_inputs(node, frame);
+    absorb(all, heap_);
+    for (const Value* output : node->outputs()) set(frame, output, all);
+  }
+
+  /// Constants belong to the graph: all calls, and models that share it, see the same one.
+  void constant(const Node* node, Frame& frame) {
+    Taint taint;
+    taint.state = true;
+    if (const auto value = jit::toIValue(node->output())) taint.exact = *value;
+    set(frame, node->output(), std::move(taint));
+  }
+
+  void get_attribute(const Node* node, Frame& frame) {
+    const Taint& object = at(frame, node->input());
+    Taint taint;
+    if (object.exact && object.exact->isObject()) {
+      taint.state = true;
+      taint.exact = object.exact->toObjectRef().getAttr(node->s(c10::attr::name));
+    } else {
+      absorb(taint, object);
+      absorb(taint, heap_);
+    }
+    set(frame, node->output(), std::move(taint));
+  }
+
+  void set_attribute(const Node* node, Frame& frame) {
+    write(at(frame, node->input(0)), "sets attribute " + node->s(c10::attr::name));
+    absorb(heap_, at(frame, node->input(1)));
+  }
+
+  void method(const Node* node, Frame& frame, const std::string& name) {
+    const Taint& self = at(frame, node->input(0));
+    c10::ClassTypePtr type;
+    if (self.exact && self.exact->isObject()) {
+      type = self.exact->toObjectRef().type();
+    } else {
+      type = node->input(0)->type()->cast<c10::ClassType>();
+    }
+    if (!type) return unknown(node, frame);
+    std::vector<Taint> arguments;
+    for (const Value* input : node->inputs()) arguments.push_back(at(frame, input));
+    set_all(node, frame, call(type->findMethod(name), std::move(arguments)));
+  }
+
+  void function(const Node* node, Frame& frame) {
+    const auto type = node->input(0)->type()->cast<c10::FunctionType>();
+    if (!type) return unknown(node, frame);
+    std::vector<Taint> arguments;
+    for (const Value* input : node->inputs().slice(1)) arguments.push_back(at(frame, input));
+    set_all(node, frame, call(type->function(), std::move(arguments)));
+  }
+
+  void fork(const Node* node, Frame& frame) {
+    if (!node->hasAttribute(c10::attr::Subgraph)) return unknown(node, frame);
+    std::vector<Taint> arguments;
+    for (const Value* input : node->inputs()) arguments.push_back(at(frame, input));
+    set_all(node, frame, call_graph(*node->g(c10::attr::Subgraph), std::move(arguments)));
+  }
+
+  void branch(const Node* node, Frame& frame) {
+    const Taint& condition = at(frame, node->input());
+    if (condition.exact && condition.exact->isBool()) {
+      return set_all(node, frame, block(node->blocks()[condition.exact->toBool() ? 0 : 1], frame));
+    }
+    std::vector<Taint> results = block(node->blocks()[0], frame);
+    const std::vector<Taint> others = block(node->blocks()[1], frame);
+    for (std::size_t i = 0; i < results.size(); ++i) results[i] = join(results[i], others[i]);
+    set_all(node, frame, results);
+  }
+
+  /// Inputs: trip count, condition, carried. Body: from (index, carried) to (condition, carried).
+  void loop(const Node* node, Frame& frame) {
+    const Block* body = node->blocks()[0];
+    std::vector<Taint> carried;
+    for (const Value* input : node->inputs().slice(2)) carried.push_back(at(frame, input));
+    for (bool grew = true; grew && !report_.writes_state;) {
+      grew = false;
+      for (std::size_t i = 0; i < carried.size(); ++i) set(frame, body->inputs()[i + 1], carried[i]);
+      const std::vector<Taint> after = block(body, frame);
+      for (std::size_t i = 0; i < carried.size(); ++i) {
+        const Taint both = join(carried[i], after[i + 1]);
+        grew = grew || !is_same(both, carried[i]);
+        carried[i] = both;
+      }
+    }
+    set_all(node, frame, carried);
+  }
+
+  void operation(const Node* node, Frame& frame) {
+    const c10::FunctionSchema* schema = node->maybeSchema();
+    if (schema == nullptr || !node->blocks().empty()) return unknown(node, frame);
+    declared_writes(node, *schema, frame);
+    hidden_writes(node, *schema, frame);
+    for (std::size_t i = 0; i < node->outputs().size(); ++i) {
+      const bool listed = i < schema->returns().size();
+      set(frame, node->outputs()[i],
+          result(node, *schema, listed ? schema->returns()[i].alias_info() : nullptr, *node->outputs()[i]->type(),
+                 frame));
+    }
+    fold(node, frame);
+  }
+
+  void declared_writes(const Node* node, const c10::FunctionSchema& schema, Frame& frame) {
+    for (std::size_t i = 0; i < std::min(schema.arguments().size(), node->inputs().size()); ++i) {
+      const c10::AliasInfo* alias = schema.arguments()[i].alias_info();
+      if (alias == nullptr) continue;
+      if (alias->isWrite()) {
+        write(at(frame, node->input(i)), node->kind().toQualString());
+        if (is_container(*node->input(i)->type())) absorb(heap_, join_inputs(node, frame));
+      }
+      if (alias->isWildcardAfter()) absorb(heap_, at(frame, node->input(i)));
+    }
+  }
+
+  void hidden_writes(const Node* node, const c10::FunctionSchema& schema, Frame& frame) {
+    const HiddenWrite hidden = hidden_write(node->kind().toQualString());
+    if (hidden == HiddenWrite::none) return;
+    const std::size_t count = std::min(schema.arguments().size(), node->inputs().size());
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto& exact = at(frame, node->input(i)).exact;
+      if (is_training_flag(schema.arguments()[i].name()) && exact && exact->isBool() && !exact->toBool()) return;
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool written = hidden == HiddenWrite::everything || schema.arguments()[i].name().rfind("running_", 0) == 0;
+      if (written) write(at(frame, node->input(i)), node->kind().toQualString());
+    }
+  }
+
+  Taint result(const Node* node, const c10::FunctionSchema& schema, const c10::AliasInfo* alias, const c10::Type& type,
+               Frame& frame) {
+    Taint taint;
+    if (alias != nullptr) {
+      const bool anything = alias->isWildcardBefore() || alias->isWildcardAfter();
+      for (std::size_t i = 0; i < node->inputs().size(); ++i) {
+        const bool declared = i < schema.arguments().size() && schema.arguments()[i].alias_info() != nullptr;
+        if (anything || declared) absorb(taint, at(frame, node->input(i)));
+      }
+      absorb(taint, anything || is_container(type) ? heap_ : Taint{});
+    } else if (may_return_argument(node->kind().toQualString())) {
+      taint = join_inputs(node, frame);
+    } else if (is_container(type)) {  // a list made of another's elements declares nothing
+      taint = join_inputs(node, frame);
+      absorb(taint, heap_);
+    }
+    return taint;
+  }
+
+  /// `self.training and self.momentum is None` and the like decide which branch runs, the same in every call.
+  void fold(const Node* node, Frame& frame) {
+    if (node->outputs().size() != 1 || !is_foldable(node->kind().toQualString())) return;
+    if (node->output()->type()->kind() != c10::TypeKind::BoolType) return;
+    jit::Stack stack;
+    for (const Value* input : node->inputs()) {
+      const auto& exact = at(frame, input).exact;
+      if (!exact) return;
+      stack.push_back(*exact);
+    }
+    try {
+      node->getOperation()(stack);
+    } catch (const std::exception&) {
+      return;  // the call will raise the same
+    }
+    if (stack.size() == 1) set(frame, node->output(), {false, 0, stack.front()});
+  }
+
+  WriteReport report_;
+  Taint heap_;
+  std::size_t steps_ = 0;
+  int depth_ = 0;
+};
+
+}  // namespace
+
+WriteReport find_writes(const torch::jit::Module& module) {
+  return Analysis().run(module);
+}
+
+}  // namespace mme::loader

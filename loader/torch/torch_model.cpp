@@ -1,0 +1,76 @@
+#include "loader/torch/torch_model.hpp"
+
+#include <torch/csrc/jit/runtime/graph_executor.h>
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "loader/torch/c10_allocator.hpp"
+#include "loader/torch/exception_text.hpp"
+#include "loader/torch/output_bridge.hpp"
+#include "loader/torch/tensor_bridge.hpp"
+#include "loader/torch/torch_runtime.hpp"
+
+namespace mme::loader {
+
+TorchModel::TorchModel(torch::jit::Module module, const WriteReport& writes, bool optimize,
+                       std::shared_ptr<KeptBytes> kept)
+    : module_(std::move(module)),
+      forward_(module_.get_method("forward")),
+      signature_(signature_of(forward_.function().getSchema())),
+      stateless_(!writes.writes_state),
+      copied_arguments_(writes.written_arguments),
+      optimize_(optimize),
+      kept_(std::move(kept)) {
+  // A stateful model may keep what it is given, and write to it in a later call.
+  if (!stateless_) std::fill(copied_arguments_.begin(), copied_arguments_.end(), true);
+}
+
+Result<TensorMap> TorchModel::infer(const TensorMap& inputs, CallContext& context) {
+  enter_torch_thread();
+  const auto bound = loader::bind(signature_, inputs);
+  if (!bound) return bound.error();
+  if (Clock::now() >= context.deadline)
+    return fail(ErrorCode::deadline_exceeded, "the deadline passed before the call");
+  const auto call = MemoryAccount::open(context.memory, context.granted_bytes);
+  const auto outputs = MemoryAccount::open_for_outputs(context.memory);
+  auto result = run(inputs, *bound, *call, *outputs);
+  const AccountBytes sent = outputs->bytes();
+  const AccountBytes left = call->bytes();
+  context.peak_bytes = std::max(call->peak(), left.tensors + left.objects + sent.tensors + sent.objects);
+  const bool refused = call->refused() || outputs->refused();
+  call->close_call(kept_);
+  if (refused) return fail(ErrorCode::activations, "the call needs more memory than there is room for");
+  return result;
+}
+
+Result<TensorMap> TorchModel::run(const TensorMap& inputs, const std::vector<Bound>& bound, MemoryAccount& call,
+                                  MemoryAccount& outputs) {
+  const MeteredScope metered(call);
+  try {
+    return run_unguarded(inputs, bound, call, outputs);
+  } catch (const std::bad_alloc&) {
+    call.mark_refused();
+    const AccountScope nobody(nullptr);
+    return fail(ErrorCode::activations, "the call needs more memory than there is");
+  } catch (...) {
+    const AccountScope nobody(nullptr);
+    return fail(ErrorCode::inference_failed, current_exception_text());
+  }
+}
+
+Result<TensorMap> TorchModel::run_unguarded(const TensorMap& inputs, const std::vector<Bound>& bound,
+                                            MemoryAccount& call, MemoryAccount& outputs) {
+  const torch::jit::GraphOptimizerEnabledGuard optimizer(optimize_);
+  auto arguments = make_arguments(signature_, forward_.function().getSchema(), bound, inputs, copied_arguments_);
+  if (!arguments) {
+    const AccountScope nobody(nullptr);
+    return Error{arguments.error().code, std::string(arguments.error().message.c_str())};
+  }
+  torch::jit::Method forward = forward_;  // operator() is not const, but only pushes the owner
+  const c10::IValue returned = forward(std::move(arguments->values));
+  return take_outputs(returned, {arguments->wrapped, call, outputs, stateless_});
+}
+
+}  // namespace mme::loader

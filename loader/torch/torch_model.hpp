@@ -1,0 +1,45 @@
+// A loaded TorchScript module that can be called, with its memory metered per call.
+// Does not load; does not queue, lock or retry: the cache keeps calls of a stateful model apart.
+#pragma once
+
+#include <torch/csrc/jit/api/module.h>
+
+#include <memory>
+#include <vector>
+
+#include "loader/model.hpp"
+#include "loader/torch/memory_account.hpp"
+#include "loader/torch/state_analysis.hpp"
+
+namespace mme::loader {
+
+class TorchModel final : public Model {
+ public:
+  /// `module` has a forward and is in eval mode. `kept` is the credit of the account that paid for loading it.
+  TorchModel(torch::jit::Module module, const WriteReport& writes, bool optimize, std::shared_ptr<KeptBytes> kept);
+
+  Result<TensorMap> infer(const TensorMap& inputs, CallContext& context) override;
+  [[nodiscard]] const Signature& signature() const override { return signature_; }
+  [[nodiscard]] Footprint footprint() const override { return footprint_; }
+  [[nodiscard]] bool stateless() const override { return stateless_; }
+
+  /// Once, by the loader, when everything is loaded and counted.
+  void set_footprint(Footprint footprint) { footprint_ = std::move(footprint); }
+
+ private:
+  Result<TensorMap> run(const TensorMap& inputs, const std::vector<Bound>& bound, MemoryAccount& call,
+                        MemoryAccount& outputs);
+  Result<TensorMap> run_unguarded(const TensorMap& inputs, const std::vector<Bound>& bound, MemoryAccount& call,
+                                  MemoryAccount& outputs);
+
+  torch::jit::Module module_;
+  torch::jit::Method forward_;
+  Signature signature_;
+  Footprint footprint_;
+  const bool stateless_;
+  std::vector<bool> copied_arguments_;
+  const bool optimize_;
+  std::shared_ptr<KeptBytes> kept_;
+};
+
+}  // namespace mme::loader

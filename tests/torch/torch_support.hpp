@@ -1,0 +1,111 @@
+// What the suites of loader/torch share: models written in TorchScript, a directory for them, a grant that counts.
+// Tests nothing itself, and keeps libtorch's headers (and their macros) out of the suites.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "loader/model.hpp"
+
+namespace mme::test {
+
+/// A grant with a limit that remembers what it was asked for. `held` may fall below zero only by a defect.
+class CountingGrant final : public loader::MemoryGrant {
+ public:
+  explicit CountingGrant(std::size_t held = 0, std::size_t limit = SIZE_MAX);
+  bool grow(std::size_t bytes) noexcept override;
+  void shrink(std::size_t bytes) noexcept override;
+  void keep(std::size_t bytes) noexcept override;
+
+  /// The n-th grow() from now on (0 is the next) and all after it are refused.
+  void refuse_from(std::size_t n);
+  [[nodiscard]] std::size_t held() const;
+  [[nodiscard]] std::size_t kept() const;
+  [[nodiscard]] std::size_t grows() const;
+  [[nodiscard]] bool overdrawn() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::size_t held_;
+  std::size_t limit_;
+  std::size_t kept_ = 0;
+  std::size_t grows_ = 0;
+  std::size_t refused_from_ = SIZE_MAX;
+  bool overdrawn_ = false;
+};
+
+/// A TorchScript module in the making.
+class ModuleBuilder {
+ public:
+  ModuleBuilder();
+  ~ModuleBuilder();
+  ModuleBuilder(const ModuleBuilder&) = delete;
+  ModuleBuilder& operator=(const ModuleBuilder&) = delete;
+
+  ModuleBuilder& parameter(const std::string& name, loader::Shape shape, float value = 1);
+  ModuleBuilder& buffer(const std::string& name, loader::Shape shape, float value = 0);
+  ModuleBuilder& identity(const std::string& name, std::int64_t size);
+  ModuleBuilder& flag(const std::string& name, bool value);
+  ModuleBuilder& integer(const std::string& name, std::int64_t value);
+  ModuleBuilder& integers(const std::string& name, std::vector<std::int64_t> values);
+  ModuleBuilder& tensor_list(const std::string& name, std::size_t count);
+  ModuleBuilder& tensor_dict(const std::string& name, const std::string& key);
+  ModuleBuilder& child(const std::string& name, const ModuleBuilder& module);
+  ModuleBuilder& define(const std::string& source);
+  void save(const std::string& file) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// A directory that goes away with the test.
+class ModelDirectory {
+ public:
+  ModelDirectory();
+  ~ModelDirectory();
+  ModelDirectory(const ModelDirectory&) = delete;
+  ModelDirectory& operator=(const ModelDirectory&) = delete;
+
+  /// Saves a model that has these methods and nothing else.
+  loader::ModelSpec script(const std::string& source);
+  loader::ModelSpec save(const ModuleBuilder& module);
+  loader::ModelSpec bytes(const std::string& content);
+  [[nodiscard]] std::string path(const loader::ModelSpec& spec) const { return spec.artifact.path; }
+  [[nodiscard]] static std::string content(const loader::ModelSpec& spec);
+
+ private:
+  std::filesystem::path next_file();
+
+  std::filesystem::path directory_;
+  int files_ = 0;
+};
+
+[[nodiscard]] loader::ArtifactId identify(const std::filesystem::path& file);
+
+/// Starts libtorch once in the process.
+void start_torch();
+
+/// Loads with a grant that gives everything; fails the test when it does not load.
+[[nodiscard]] std::unique_ptr<loader::Model> load(const loader::ModelSpec& spec);
+[[nodiscard]] loader::Error load_error(const loader::ModelSpec& spec);
+
+[[nodiscard]] loader::Tensor floats(loader::Shape shape, std::vector<float> values);
+[[nodiscard]] loader::Tensor integers(loader::Shape shape, std::vector<std::int64_t> values);
+[[nodiscard]] loader::Tensor texts(std::vector<std::string> values);
+[[nodiscard]] std::vector<float> values_of(const loader::Tensor& tensor);
+template <class T>
+[[nodiscard]] std::vector<T> elements(const loader::Tensor& tensor) {
+  const auto* begin = reinterpret_cast<const T*>(tensor.data().data());
+  return {begin, begin + tensor.data().size() / sizeof(T)};
+}
+
+/// Calls with a grant that gives everything.
+[[nodiscard]] loader::Result<loader::TensorMap> call(loader::Model& model, const loader::TensorMap& inputs);
+[[nodiscard]] std::vector<std::string> names_of(const loader::TensorMap& tensors);
+
+}  // namespace mme::test
