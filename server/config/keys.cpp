@@ -1,0 +1,201 @@
+#include "server/config/keys.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "server/config/duration.hpp"
+#include "server/config/read_value.hpp"
+#include "server/config/size.hpp"
+
+namespace mme::server {
+namespace {
+
+using loader::Result;
+
+constexpr std::uint64_t kAnySize = std::numeric_limits<std::int64_t>::max();
+constexpr std::uint64_t kLargestHeaders = std::uint64_t{1} << 20;  // held in memory for each connection
+
+template <class T, class Target>
+Complaint store(Result<T> value, Target& target) {
+  if (!value) return value.error().message;
+  target = static_cast<typename std::conditional_t<std::is_arithmetic_v<Target>, Target, T>>(std::move(*value));
+  return std::nullopt;
+}
+
+std::string show(const std::vector<std::string>& names) {
+  std::string text = "[";
+  for (const auto& name : names) text += (text.size() > 1 ? ", " : "") + name;
+  return text + "]";
+}
+
+// Each of these makes a row; `at` leads from the settings (const or not) to the field.
+template <class At>
+Key count(std::string_view name, At at, std::uint64_t least, std::uint64_t most) {
+  return {name, [=](Settings& s, const Value& v) { return store(read_count(v, least, most), at(s)); },
+          [=](const Settings& s) { return std::to_string(at(s)); }};
+}
+
+template <class At>
+Key count_or(std::string_view name, At at, std::string_view word, std::uint64_t most) {
+  return {name,
+          [=](Settings& s, const Value& v) -> Complaint {
+            if (is_word(v, word)) return at(s).reset(), std::nullopt;
+            unsigned number = 0;
+            const auto complaint = store(read_count(v, 1, most), number);
+            if (complaint) return *complaint + ", or " + std::string(word);
+            at(s) = number;
+            return std::nullopt;
+          },
+          [=](const Settings& s) { return at(s) ? std::to_string(*at(s)) : std::string(word); }};
+}
+
+template <class At>
+Key size(std::string_view name, At at, std::uint64_t most = kAnySize) {
+  return {name, [=](Settings& s, const Value& v) { return store(read_size(v, most), at(s)); },
+          [=](const Settings& s) { return size_text(at(s)); }};
+}
+
+template <class At>
+Key size_or_auto(std::string_view name, At at) {
+  return {name,
+          [=](Settings& s, const Value& v) -> Complaint {
+            if (is_word(v, "auto")) return at(s).reset(), std::nullopt;
+            return store(read_size(v, kAnySize), at(s));
+          },
+          [=](const Settings& s) { return at(s) ? size_text(*at(s)) : "auto"; }};
+}
+
+template <class At>
+Key duration(std::string_view name, At at, milliseconds least = milliseconds(1)) {
+  return {name, [=](Settings& s, const Value& v) { return store(read_duration(v, least), at(s)); },
+          [=](const Settings& s) { return duration_text(at(s)); }};
+}
+
+template <class At>
+Key duration_or_off(std::string_view name, At at) {
+  return {name,
+          [=](Settings& s, const Value& v) -> Complaint {
+            if (is_word(v, "off")) return at(s).reset(), std::nullopt;
+            return store(read_duration(v, milliseconds(1)), at(s));
+          },
+          [=](const Settings& s) { return at(s) ? duration_text(*at(s)) : "off"; }};
+}
+
+template <class At>
+Key text(std::string_view name, At at) {
+  return {name, [=](Settings& s, const Value& v) { return store(read_text(v), at(s)); },
+          [=](const Settings& s) { return at(s); }};
+}
+
+template <class At>
+Key names(std::string_view name, At at) {
+  return {name, [=](Settings& s, const Value& v) { return store(read_names(v), at(s)); },
+          [=](const Settings& s) { return show(at(s)); }};
+}
+
+constexpr std::pair<std::string_view, Mode> kModes[] = {
+    {"self_managed", Mode::self_managed}, {"platform", Mode::platform}, {"single", Mode::single}};
+
+Complaint read_mode(Settings& settings, const Value& value) {
+  for (const auto& [word, mode] : kModes) {
+    if (is_word(value, word)) return settings.mode = mode, std::nullopt;
+  }
+  return "must be self_managed, platform or single";
+}
+
+std::string show_mode(const Settings& settings) {
+  const auto* found = std::find_if(std::begin(kModes), std::end(kModes),
+                                   [&](const auto& candidate) { return candidate.second == settings.mode; });
+  return std::string(found->first);
+}
+
+#define MME_AT(field)    \
+  [](auto& s) -> auto& { \
+    return s.field;      \
+  }
+
+std::vector<Key> make_keys() {
+  return {
+      {"mode", read_mode, show_mode},
+      text("repository.path", MME_AT(repository.path)),
+      text("listeners.host", MME_AT(listener.host)),
+      count("listeners.port", MME_AT(listener.port), 0, 65535),
+      text("admin.token_file", MME_AT(admin.token_file)),
+      count("threads.io", MME_AT(threads.io), 1, 256),
+      count_or("threads.compute", MME_AT(threads.compute), "auto", 1024),
+      count("threads.loader", MME_AT(threads.loader), 1, 64),
+      count("threads.intra_op", MME_AT(threads.intra_op), 1, 1024),
+      size_or_auto("cache.memory_budget", MME_AT(cache.memory_budget)),
+      size_or_auto("cache.activation_floor", MME_AT(cache.activation_floor)),
+      duration("cache.room_wait", MME_AT(cache.room_wait)),
+      duration("cache.claim_after", MME_AT(cache.claim_after)),
+      duration("cache.load_timeout", MME_AT(cache.load_timeout)),
+      duration_or_off("cache.idle_unload", MME_AT(cache.idle_unload)),
+      names("cache.pinned", MME_AT(cache.pinned)),
+      names("cache.preload", MME_AT(cache.preload)),
+      size("limits.body", MME_AT(limits.body)),
+      size("limits.response", MME_AT(limits.response)),
+      size("limits.headers", MME_AT(limits.headers), kLargestHeaders),
+      count("limits.connections", MME_AT(limits.connections), 1, 1'000'000),
+      count_or("limits.running_calls", MME_AT(limits.running_calls), "off", 1024),
+      duration("timeouts.header", MME_AT(timeouts.header)),
+      duration("timeouts.body_idle", MME_AT(timeouts.body_idle)),
+      duration("timeouts.write_idle", MME_AT(timeouts.write_idle)),
+      duration("timeouts.request", MME_AT(timeouts.request)),
+      duration("timeouts.keep_alive", MME_AT(timeouts.keep_alive)),
+      duration("timeouts.drain", MME_AT(timeouts.drain), milliseconds(0)),
+      duration("timeouts.drain_delay", MME_AT(timeouts.drain_delay), milliseconds(0)),
+      count("queue.size", MME_AT(queue.size), 1, 1'000'000),
+      count("metrics.per_model", MME_AT(metrics.per_model), 0, 100'000),
+  };
+}
+
+std::vector<ModelKey> make_model_keys() {
+  return {
+      {"pinned", [](ModelOptions& m, const Value& v) { return store(read_truth(v), m.pinned); },
+       [](const ModelOptions& m) { return std::string(m.pinned ? "true" : "false"); }},
+      {"timeout", [](ModelOptions& m, const Value& v) { return store(read_duration(v, milliseconds(1)), m.timeout); },
+       [](const ModelOptions& m) { return m.timeout ? duration_text(*m.timeout) : ""; }},
+      {"default_version", [](ModelOptions& m, const Value& v) { return store(read_version(v), m.default_version); },
+       [](const ModelOptions& m) { return m.default_version.value_or(""); }},
+  };
+}
+
+#undef MME_AT
+
+template <class Table>
+auto find_in(const Table& table, std::string_view name) {
+  const auto found = std::find_if(table.begin(), table.end(), [&](const auto& key) { return key.name == name; });
+  return found == table.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::span<const Key> keys() {
+  static const std::vector<Key> table = make_keys();
+  return table;
+}
+
+const Key* find_key(std::string_view name) {
+  return find_in(keys(), name);
+}
+
+bool is_section(std::string_view name) {
+  const auto all = keys();
+  return std::any_of(all.begin(), all.end(), [&](const Key& key) {
+    return key.name.size() > name.size() && key.name.starts_with(name) && key.name[name.size()] == '.';
+  });
+}
+
+std::span<const ModelKey> model_keys() {
+  static const std::vector<ModelKey> table = make_model_keys();
+  return table;
+}
+
+const ModelKey* find_model_key(std::string_view name) {
+  return find_in(model_keys(), name);
+}
+
+}  // namespace mme::server
