@@ -28,8 +28,8 @@ inline constexpr std::size_t kMostDimensions = 64;
 [[nodiscard]] loader::Result<loader::Tensor> read_shaped(JsonValue data, std::string_view what);
 
 enum class JsonStyle {
-  /// As the Open Inference Protocol is spoken: `,` between elements, a float in the shortest digits that give the
-  /// same value in its own width, and "NaN", "Infinity", "-Infinity" as strings.
+  /// As the Open Inference Protocol is spoken: `,` between elements, a float in the shortest digits that give
+  /// the same value as FP32 (FP64 for FP64), and "NaN", "Infinity", "-Infinity" as strings.
   protocol,
   /// As Python's json.dumps(tensor.tolist()): `, ` between elements, every float widened to double first, and the bare
   /// tokens NaN, Infinity and -Infinity (which are no JSON, but what such clients read).
