@@ -7,8 +7,8 @@ namespace mme::loader {
 namespace {
 
 // Measured on models of 1 to 400 layers: code text, its debug records and pickles grow so much as graphs and objects.
-constexpr std::size_t code_growth = 8;
-constexpr std::size_t code_base = std::size_t{256} << 10;
+constexpr std::size_t code_growth = 16;
+constexpr std::size_t code_base = std::size_t{64} << 10;
 constexpr std::size_t block_overhead = 64;  // the allocator's header
 
 std::size_t plus(std::size_t a, std::size_t b) {
