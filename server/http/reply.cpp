@@ -63,6 +63,10 @@ std::uint64_t random_bits() {
 
 }  // namespace
 
+bool has_no_body(unsigned status) noexcept {
+  return status < 200 || status == 204 || status == 304;
+}
+
 void annotate(Reply& reply, ErrorCode code) {
   if (!find_header(reply.headers, "X-MME-Reason")) reply.headers.emplace_back("X-MME-Reason", loader::reason(code));
   const auto seconds = retry_after_seconds(code);
@@ -91,7 +95,7 @@ std::string serialize_head(const Reply& reply, const ReplyFrame& frame) {
   }
   append_header(out, "Date", http_date(frame.now));
   append_header(out, "X-Request-Id", frame.request_id);
-  append_header(out, "Content-Length", std::to_string(reply.body.size()));
+  if (!has_no_body(reply.status)) append_header(out, "Content-Length", std::to_string(reply.body.size()));
   if (!frame.keep_alive) append_header(out, "Connection", "close");
   if (frame.keep_alive && frame.http_1_0) append_header(out, "Connection", "keep-alive");
   out += "\r\n";

@@ -17,6 +17,9 @@ namespace mme::server {
 /// Adds X-MME-Reason, and Retry-After where the code has one, unless they are there.
 void annotate(Reply& reply, ErrorCode code);
 
+/// Statuses whose replies never have a body, nor a Content-Length.
+[[nodiscard]] bool has_no_body(unsigned status) noexcept;
+
 /// What only the session knows of a reply.
 struct ReplyFrame {
   bool http_1_0 = false;

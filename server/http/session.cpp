@@ -49,10 +49,6 @@ Result<std::chrono::milliseconds> parse_timeout(std::string_view text) {
   return std::chrono::milliseconds(value);
 }
 
-bool has_no_body(unsigned status) noexcept {
-  return status < 200 || status == 204 || status == 304;
-}
-
 }  // namespace
 
 /// One request on its way through the session. Its end, however it comes, writes the access line.
@@ -118,7 +114,10 @@ asio::awaitable<bool> Session::serve_one() {
   deadline_.disarm();
   idle_ = false;
   fresh_ = false;
-  if (size && *size == 0) co_return false;
+  if (size && *size == 0) {
+    linger_ = false;  // nothing was asked, so no answer can be lost
+    co_return false;
+  }
   Turn turn(context_->sink);
   if (!size) co_return co_await refuse_framing(turn, size.error());
   auto head = parse_head(pending().substr(0, *size), context_->options.limits);
@@ -332,7 +331,8 @@ asio::awaitable<bool> Session::send(Turn& turn, Reply reply, bool close) {
   std::string_view body = reply.body;
   if (turn.head.method == Method::head || has_no_body(reply.status)) body = {};
   const bool written = co_await write(head, body, turn);
-  if (!written) linger_ = false;
+  // Worth it only while an answer is on its way and the client may still send; one that asked to close will not.
+  linger_ = written && (close || turn.head.keep_alive || buffer_.size() != 0);
   co_return written&& keep_alive;
 }
 
