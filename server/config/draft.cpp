@@ -1,5 +1,6 @@
 #include "server/config/draft.hpp"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -26,7 +27,11 @@ std::string Origin::text() const {
 }
 
 std::string Problem::text() const {
-  return where + ": " + (key.empty() ? "" : key + ": ") + what;
+  std::string line = where + ": " + (key.empty() ? "" : key + ": ") + what;
+  // Keys and values are quoted from whatever was written; they must not break or colour the operator's terminal.
+  std::replace_if(
+      line.begin(), line.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  return line;
 }
 
 void Draft::add_problem(std::string where, std::string key, std::string what) {

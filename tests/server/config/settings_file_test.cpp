@@ -211,6 +211,11 @@ TEST_CASE("bad files are refused with line, key and reason", "[config]") {
   }
 }
 
+TEST_CASE("a problem is one printable line, whatever was written", "[config]") {
+  CHECK(problems("\"a\\nb\\e[31m\": 1") == Lines{"x.yaml:1: a?b?[31m: unknown setting"});
+  CHECK(problems("cache: {pinned: [\"a\\nb\"]}") == Lines{"x.yaml:1: cache.pinned: 'a?b' is not a model name"});
+}
+
 TEST_CASE("every problem of a file is told, and bad values change nothing", "[config]") {
   const char* text = "prot: 1\nqueue: {size: 0}\nthreads:\n  io: 5\n  loader: x\nmodels: {a: {pin: 1}}\n";
   CHECK(problems(text) == Lines{"x.yaml:1: prot: unknown setting",
