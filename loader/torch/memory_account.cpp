@@ -11,6 +11,8 @@ constexpr std::uint64_t closed_mark = std::uint64_t{1} << 48;
 constexpr std::uint64_t one_hold = std::uint64_t{1} << 49;
 constexpr std::uint64_t bytes_mask = closed_mark - 1;
 
+constexpr std::size_t largest_block = std::size_t{1} << 46;  // keeps sums out of the marks
+
 constexpr std::size_t small_object = std::size_t{16} << 10;
 constexpr std::size_t overdraft = std::size_t{1} << 20;
 constexpr std::size_t return_portion = std::size_t{64} << 10;
@@ -66,6 +68,10 @@ MemoryAccount::~MemoryAccount() {
 }
 
 bool MemoryAccount::charge(std::size_t bytes, BlockKind kind) noexcept {
+  if (bytes > largest_block) {
+    mark_refused();
+    return false;
+  }
   const std::uint64_t before = state_.fetch_add(bytes, std::memory_order_relaxed);
   const std::size_t total = bytes_in(before) + bytes;
   if ((before & closed_mark) != 0) {  // a task that outlives its call: the model's next call pays

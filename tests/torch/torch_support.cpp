@@ -19,50 +19,6 @@ namespace mme::test {
 
 using loader::Tensor;
 
-CountingGrant::CountingGrant(std::size_t held, std::size_t limit) : held_(held), limit_(limit) {}
-
-bool CountingGrant::grow(std::size_t bytes) noexcept {
-  const std::lock_guard lock(mutex_);
-  if (grows_++ >= refused_from_ || bytes > limit_ - held_) return false;
-  held_ += bytes;
-  return true;
-}
-
-void CountingGrant::shrink(std::size_t bytes) noexcept {
-  const std::lock_guard lock(mutex_);
-  overdrawn_ = overdrawn_ || bytes > held_;
-  held_ -= bytes;
-}
-
-void CountingGrant::keep(std::size_t bytes) noexcept {
-  shrink(bytes);
-  const std::lock_guard lock(mutex_);
-  kept_ += bytes;
-}
-
-void CountingGrant::refuse_from(std::size_t n) {
-  const std::lock_guard lock(mutex_);
-  refused_from_ = n;
-  grows_ = 0;
-}
-
-std::size_t CountingGrant::held() const {
-  const std::lock_guard lock(mutex_);
-  return held_;
-}
-std::size_t CountingGrant::kept() const {
-  const std::lock_guard lock(mutex_);
-  return kept_;
-}
-std::size_t CountingGrant::grows() const {
-  const std::lock_guard lock(mutex_);
-  return grows_;
-}
-bool CountingGrant::overdrawn() const {
-  const std::lock_guard lock(mutex_);
-  return overdrawn_;
-}
-
 struct ModuleBuilder::Impl {
   torch::jit::Module module{"M", std::make_shared<torch::jit::CompilationUnit>(), true};
 };

@@ -1,42 +1,17 @@
-// What the suites of loader/torch share: models written in TorchScript, a directory for them, a grant that counts.
+// What the suites of loader/torch share: models written in TorchScript, and a directory for them.
 // Tests nothing itself, and keeps libtorch's headers (and their macros) out of the suites.
 #pragma once
 
 #include <cstddef>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "loader/model.hpp"
+#include "tests/torch/counting_grant.hpp"
 
 namespace mme::test {
-
-/// A grant with a limit that remembers what it was asked for. `held` may fall below zero only by a defect.
-class CountingGrant final : public loader::MemoryGrant {
- public:
-  explicit CountingGrant(std::size_t held = 0, std::size_t limit = SIZE_MAX);
-  bool grow(std::size_t bytes) noexcept override;
-  void shrink(std::size_t bytes) noexcept override;
-  void keep(std::size_t bytes) noexcept override;
-
-  /// The n-th grow() from now on (0 is the next) and all after it are refused.
-  void refuse_from(std::size_t n);
-  [[nodiscard]] std::size_t held() const;
-  [[nodiscard]] std::size_t kept() const;
-  [[nodiscard]] std::size_t grows() const;
-  [[nodiscard]] bool overdrawn() const;
-
- private:
-  mutable std::mutex mutex_;
-  std::size_t held_;
-  std::size_t limit_;
-  std::size_t kept_ = 0;
-  std::size_t grows_ = 0;
-  std::size_t refused_from_ = SIZE_MAX;
-  bool overdrawn_ = false;
-};
 
 /// A TorchScript module in the making.
 class ModuleBuilder {
