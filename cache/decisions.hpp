@@ -17,7 +17,6 @@ struct LeaseTerms {
   std::size_t granted = 0;
   std::size_t input_bytes = 0;
   bool unknown_peak = false;
-  bool alone = false;
   CacheResult result = CacheResult::hit;
   std::chrono::nanoseconds load{0};
   std::chrono::nanoseconds queue{0};
@@ -45,6 +44,7 @@ struct Refused {
 };
 struct Quarantined {
   ModelSpec spec;
+  StuckWork work = StuckWork::call;
 };
 using Event = std::variant<LoadStarted, LoadEnded, Evicted, Refused, Quarantined>;
 

@@ -31,6 +31,7 @@ struct GrantAccount : boost::intrusive::list_base_hook<> {
   EntryId entry = 0;         ///< the model that keep() charges; may be gone
   Entry* running = nullptr;  ///< while the lease lives
   Deadline deadline = Deadline::max();
+  bool alone = false;        ///< no other call may run
   bool written_off = false;  ///< stuck: its slot went to a replacement thread (R15)
 };
 
@@ -91,7 +92,7 @@ struct Entry {
   std::deque<Waiter> waiters;
   std::optional<std::list<Entry*>::iterator> recency;  ///< ready only
   std::optional<std::list<Entry*>::iterator> turn;     ///< ready, with waiting calls
-  std::optional<std::uint64_t> claim;                  ///< key in the claim queue
+  std::optional<Ticket> claim;                         ///< key in the claim queue
   TimePoint claim_since;
 
   [[nodiscard]] bool loading() const noexcept { return phase < Phase::ready; }

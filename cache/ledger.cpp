@@ -129,7 +129,7 @@ Ledger::Answer Ledger::acquire(const ModelSpec& spec, const CallRequest& request
     answer.found = entry->phase == Phase::ready ? CacheResult::hit : CacheResult::joined;
   }
   if (entry->quarantined) {
-    return refuse(spec, ErrorCode::quarantined, "an earlier call of model '" + spec.name + "' is stuck", out);
+    return refuse(spec, ErrorCode::quarantined, "earlier work of model '" + spec.name + "' is stuck", out);
   }
   Waiter waiter{.request = request, .account = &account, .since = now, .result = answer.found};
   if (entry->phase == Phase::ready && entry->waiters.empty() && obstacle(*entry, waiter, now) == Obstacle::none) {
@@ -138,7 +138,9 @@ Ledger::Answer Ledger::acquire(const ModelSpec& spec, const CallRequest& request
   }
   if (waiting_calls(*entry) >= options_.queue_size) {
     Answer full = refuse(spec, ErrorCode::queue_full, "too many calls wait for model '" + spec.name + "'", out);
-    after_leaving(*entry, now, out);
+    if (entry->waiters.empty()) {
+      after_leaving(*entry, now, out);
+    }
     return full;
   }
   recent_.touch(entry->id, now);

@@ -119,7 +119,8 @@ class Ledger {
   void expire_waiters(Entry& entry, TimePoint now, Decisions& out);
   void expire_claims(TimePoint now, Decisions& out);
   void expire_idle(TimePoint now, Decisions& out);
-  void quarantine(TimePoint now, Decisions& out);
+  void quarantine_calls(TimePoint now, Decisions& out);
+  void quarantine_loads(TimePoint now, Decisions& out);
   [[nodiscard]] std::size_t waiting_calls(const Entry& entry) const noexcept;
 
   // loads
@@ -136,12 +137,12 @@ class Ledger {
   // room
   void pump(TimePoint now, Decisions& out);
   void relieve(TimePoint now, Decisions& out);
-  void admit(TimePoint now, Decisions& out);
+  bool admit(TimePoint now, Decisions& out);
   void admit_load(Entry& entry, TimePoint now, Decisions& out);
   bool refuse_hopeless(Entry& entry, TimePoint now, Decisions& out);
   void refuse_first(Entry& entry, TimePoint now, Decisions& out);
-  void make_room(Entry& head, TimePoint now, Decisions& out);
-  void condemn(Entry& head, std::size_t need, TimePoint now, Decisions& out);
+  bool make_room(Entry& head, TimePoint now, Decisions& out);
+  bool condemn(Entry& head, std::size_t need, TimePoint now, Decisions& out);
   void pardon() noexcept;
   void claim(Entry& entry, TimePoint now);
   void drop_claim(Entry& entry) noexcept;
@@ -153,6 +154,8 @@ class Ledger {
   [[nodiscard]] std::size_t room_for(const Entry* entry) const;
   [[nodiscard]] std::size_t bytes_beside_pinned(const Entry& entry) const;
   [[nodiscard]] std::size_t pinned_bytes() const;
+  [[nodiscard]] bool never_granted(const Entry& entry) const;
+  [[nodiscard]] bool outwaited(const Entry& entry, const Waiter& waiter) const noexcept;
   [[nodiscard]] bool overdue(const Entry& head, TimePoint now) const noexcept;
   [[nodiscard]] TimePoint short_since(const Entry& entry) const noexcept;
   [[nodiscard]] bool may_go(const Entry& entry, const Entry* beneficiary) const;
@@ -187,7 +190,7 @@ class Ledger {
   PeakMemory peaks_;
   std::unordered_map<EntryId, std::unique_ptr<Entry>> entries_;
   std::unordered_map<Ticket, Entry*> waiting_;  ///< where a waiting caller waits
-  std::map<std::uint64_t, Entry*> claims_;      ///< in the order of their claims
+  std::map<std::uint64_t, Entry*> claims_;      ///< by the ticket of the caller that waits longest
   std::set<const Entry*> pinned_;               ///< ready entries whose settings say so
   std::list<Entry*> recency_;                   ///< ready entries, least recently used first
   std::list<Entry*> turns_;                     ///< ready entries with waiting calls, longest without a turn first
@@ -204,15 +207,18 @@ class Ledger {
 
   std::uint64_t next_id_ = 1;
   std::size_t running_ = 0;
-  std::size_t reading_ = 0;
+  std::set<Entry*> readers_;  ///< entries that read; stuck ones too
+  std::size_t reading_ = 0;   ///< loader threads taken; stuck ones not
   std::size_t written_off_ = 0;
   bool alone_ = false;              ///< a call that must be alone is running
   const Entry* gate_ = nullptr;     ///< a call that must be alone waits too long: nobody else starts
   const Entry* overdue_ = nullptr;  ///< head of the claim queue, when overdue (R6)
   EntryId condemned_for_ = 0;
+  Ticket condemned_after_ = 0;
   EntryId head_ = 0;                      ///< the claim that room is made for
   std::optional<TimePoint> short_since_;  ///< since when no claim was admitted for want of room
   std::size_t promised_ = 0;              ///< room that growth in mid-call waits for
+  std::size_t reserved_ = 0;              ///< room of calls that are ahead of the loads in the queue
   std::size_t ceiling_ = 0;               ///< used never exceeds it: the budget, or what was used when it shrank
   bool relieving_ = false;                ///< above a budget that was lowered
   bool stopping_ = false;

@@ -25,7 +25,8 @@ Ledger::Obstacle Ledger::obstacle(const Entry& entry, const Waiter& waiter, Time
   const bool others = running_ + written_off_ > entry.leases || turns_.size() > (entry.turn ? 1U : 0U) ||
                       recent_.other_than(entry.id, now);
   const std::size_t share = others && options_.compute_slots > 1 ? options_.compute_slots - 1 : options_.compute_slots;
-  if (running_ >= options_.compute_slots || entry.leases >= share || alone_ || entry.condemned || entry.quarantined) {
+  if (running_ >= options_.compute_slots || entry.leases >= share || alone_ || outwaited(entry, waiter) ||
+      entry.quarantined) {
     return Obstacle::busy;
   }
   if ((!entry.stateless && entry.leases > 0) || (waiter.request.alone && running_ > 0) ||
@@ -39,13 +40,14 @@ Ledger::Obstacle Ledger::obstacle(const Entry& entry, const Waiter& waiter, Time
   if (static_cast<Signed>(peak.value_or(0)) > std::max<Signed>(0, free_for_calls())) {
     return Obstacle::room;
   }
-  const bool passes = overdue_ == nullptr || overdue_ == &entry || peak.value_or(0) == 0;
+  const bool passes = overdue_ == nullptr || overdue_ == &entry || peak.value_or(0) == 0 ||
+                      (waiter.ticket != 0 && waiter.ticket < *overdue_->claim);
   return passes ? Obstacle::none : Obstacle::busy;
 }
 
-/// Starts what can run, models in turn. True when a call was found short of room and got a claim.
+/// Starts what can run, models in turn. True when a call was found short of room: it got a claim, or was refused.
 bool Ledger::dispatch(TimePoint now, Decisions& out) {
-  bool claimed = false;
+  bool changed = false;
   bool started = true;
   while (std::exchange(started, false) && running_ < options_.compute_slots) {
     const auto waits_too_long = [&](const Entry* entry) {
@@ -59,8 +61,12 @@ bool Ledger::dispatch(TimePoint now, Decisions& out) {
       const Waiter first = entry.waiters.front();
       const Obstacle found = obstacle(entry, first, now);
       if (found == Obstacle::room && !entry.claim) {
-        claim(entry, now);
-        claimed = true;
+        changed = true;
+        if (never_granted(entry)) {
+          refuse_first(entry, now, out);
+        } else {
+          claim(entry, now);
+        }
       }
       if (found != Obstacle::none) {
         continue;
@@ -73,7 +79,7 @@ bool Ledger::dispatch(TimePoint now, Decisions& out) {
       started = true;
     }
   }
-  return claimed;
+  return changed;
 }
 
 LeaseTerms Ledger::start(Entry& entry, const Waiter& waiter, TimePoint now) {
@@ -89,11 +95,11 @@ LeaseTerms Ledger::start(Entry& entry, const Waiter& waiter, TimePoint now) {
   touch(entry, now);
   open(*waiter.account, entry, peak.value_or(0));
   waiter.account->deadline = waiter.request.deadline;
+  waiter.account->alone = waiter.request.alone;
   return {.entry = &entry,
           .granted = peak.value_or(0),
           .input_bytes = waiter.request.input_bytes,
           .unknown_peak = !peak,
-          .alone = waiter.request.alone,
           .result = waiter.result,
           .load = waiter.load,
           .queue = now - waiter.since - waiter.load};
@@ -116,15 +122,13 @@ void Ledger::end_lease(const LeaseTerms& terms, GrantAccount& account, TimePoint
   account.running = nullptr;
   --entry.leases;
   entry.unknown -= terms.unknown_peak ? 1 : 0;
-  if (terms.alone) {
-    alone_ = false;
-  }
   if (std::exchange(account.written_off, false)) {
     --written_off_;
     entry.quarantined = std::ranges::any_of(
         accounts_, [&](const GrantAccount& other) { return other.running == &entry && other.written_off; });
   } else {
     --running_;
+    alone_ = alone_ && !account.alone;
   }
   touch(entry, now);
   maybe_retire(entry, now, out);

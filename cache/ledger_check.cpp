@@ -34,7 +34,8 @@ void Ledger::check(TimePoint now) const {
   hold_true(leases == running_ + written_off_, "a slot is taken without a lease, or a lease has none");
   hold_true(running_ <= options_.compute_slots, "more calls run than there are slots");
   hold_true(!alone_ || running_ == 1, "a call that must be alone is not");
-  hold_true(reading == reading_ && reading_ <= options_.loads_at_once, "more loads read than may");
+  hold_true(reading == readers_.size() && reading_ <= reading && reading_ <= options_.loads_at_once,
+            "more loads read than may");
   check_queues(now);
 }
 
@@ -88,7 +89,7 @@ void Ledger::check_entry(const Entry& entry, TimePoint) const {
   hold_true(entry.phase == Phase::reading || entry.claimed == 0, who + "holds a claim and does not read");
   hold_true(entry.phase != Phase::evicting || entry.waiters.empty(), who + "leaves while callers wait for it");
   hold_true(!ready || !entry.doomed || entry.in_use() || !entry.waiters.empty(), who + "is doomed and idle, and stays");
-  hold_true(entry.phase > Phase::queued || !entry.waiters.empty(), who + "is wanted by nobody, and stays");
+  hold_true(entry.phase != Phase::queued || !entry.waiters.empty(), who + "is wanted by nobody, and stays");
   hold_true(!entry.condemned || condemned_for_ != 0, who + "is condemned for nobody");
   for (const Waiter& waiter : entry.waiters) {
     const auto at = waiting_.find(waiter.ticket);
@@ -108,6 +109,13 @@ void Ledger::check_queues(TimePoint now) const {
   hold_true(ready == recency_.size(), "the recency list lists something else than the ready models");
   for (const auto& [number, entry] : claims_) {
     hold_true(entry->claim == number, "a claim belongs to nobody");
+  }
+  const auto first = std::ranges::find_if(claims_, [&](const auto& each) {
+    return each.second->phase == Phase::queued ? reading_ < options_.loads_at_once : missing(*each.second) > 0;
+  });
+  if (first != claims_.end() && first->second->phase == Phase::queued) {
+    const Entry& head = *first->second;
+    hold_true(missing(head) > 0 || waits_for_drain(head), "model " + head.spec.name + " could be loaded and waits");
   }
   for (const Entry* entry : turns_) {
     const Obstacle found = obstacle(*entry, entry->waiters.front(), now);

@@ -42,7 +42,8 @@ void Ledger::loaded(EntryId id, Result<Loaded> result, TimePoint now, Decisions&
   const auto found = entries_.find(id);
   assert(found != entries_.end() && found->second->phase == Phase::reading);
   Entry& entry = *found->second;
-  --reading_;
+  readers_.erase(&entry);
+  reading_ -= std::exchange(entry.quarantined, false) ? 0 : 1;
   if (!result) {
     load_failed(entry, result.error(), now, out);
   } else if (settle(entry, result->footprint)) {
@@ -160,7 +161,6 @@ void Ledger::become_ready(Entry& entry, Loaded loaded, TimePoint now, Decisions&
   out.events.emplace_back(LoadEnded{entry.spec, bytes, now - entry.phase_since, std::nullopt});
   entry.model = std::move(loaded.model);
   entry.stateless = loaded.stateless;
-  entry.quarantined = false;
   entry.estimate = {};
   entry.joined.clear();
   move_to(entry, Phase::ready, now);
@@ -236,8 +236,8 @@ Entry& Ledger::restart(Entry& entry, loader::Estimate estimate, TimePoint now, D
   }
   entry.doomed = true;
   move_to(fresh, Phase::queued, now);
-  claim(fresh, now);
   hand_over(entry, fresh, now);
+  claim(fresh, now);
   return fresh;
 }
 

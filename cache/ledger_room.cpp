@@ -92,7 +92,7 @@ Ledger::Signed Ledger::missing(const Entry& entry) const {
   if (entry.phase == Phase::ready) {
     return static_cast<Signed>(grant_of(entry, entry.waiters.front().request)) - std::max<Signed>(0, free_for_calls());
   }
-  const std::size_t bytes = unheld_bytes(entry) + entry.estimate.private_bytes;
+  const std::size_t bytes = unheld_bytes(entry) + entry.estimate.private_bytes + reserved_;
   const Signed lacking = static_cast<Signed>(bytes) - free_for_loads();
   if (entry.waiters.empty()) {
     return lacking;
@@ -106,9 +106,12 @@ Ledger::Signed Ledger::missing(const Entry& entry) const {
 
 // --- the claim queue
 
+/// A claim stands in the queue where its oldest caller does: tickets are given in the order of arrival. So whoever has
+/// waited longest is at the head through load, restart and grant, and gets on; two models that cannot both run in the
+/// budget cannot evict each other for ever.
 void Ledger::claim(Entry& entry, TimePoint now) {
-  assert(!entry.claim);
-  entry.claim = next_id_++;
+  assert(!entry.claim && !entry.waiters.empty());
+  entry.claim = entry.waiters.front().ticket;
   entry.claim_since = now;
   claims_[*entry.claim] = &entry;
 }
@@ -141,20 +144,28 @@ void Ledger::pump(TimePoint now, Decisions& out) {
     short_since_.reset();
     return;
   }
-  do {
-    admit(now, out);
-  } while (dispatch(now, out));
+  dispatch(now, out);  // first: a load behind a call's claim must not take the room that has just come for it
+  for (bool changed = true; changed;) {
+    changed = admit(now, out);
+    changed = dispatch(now, out) || changed;
+  }
 }
 
-void Ledger::admit(TimePoint now, Decisions& out) {
+/// True when something left, which may have made room by more than its bytes.
+bool Ledger::admit(TimePoint now, Decisions& out) {
   Entry* head = nullptr;
+  reserved_ = 0;
   for (auto at = claims_.begin(); at != claims_.end() && head == nullptr;) {
     Entry& entry = *(at++)->second;
     if (refuse_hopeless(entry, now, out)) {
       continue;
     }
     if (entry.phase == Phase::ready) {
-      head = missing(entry) > 0 ? &entry : nullptr;  // one that fits starts when it gets a slot
+      if (missing(entry) > 0) {
+        head = &entry;
+      } else {  // it starts when it gets a slot; its room is not for the loads behind it
+        reserved_ += grant_of(entry, entry.waiters.front().request);
+      }
     } else if (reading_ < options_.loads_at_once) {
       if (missing(entry) > 0 || waits_for_drain(entry)) {
         head = &entry;
@@ -170,10 +181,10 @@ void Ledger::admit(TimePoint now, Decisions& out) {
   }
   if (head == nullptr) {
     short_since_.reset();
-    return;
+    return false;
   }
   short_since_ = short_since_.value_or(now);
-  make_room(*head, now, out);
+  return make_room(*head, now, out);
 }
 
 void Ledger::admit_load(Entry& entry, TimePoint now, Decisions& out) {
@@ -193,6 +204,7 @@ void Ledger::admit_load(Entry& entry, TimePoint now, Decisions& out) {
   charges_.add(Kind::loading, entry.claimed);
   move_to(entry, Phase::reading, now);
   ++reading_;
+  readers_.insert(&entry);
   out.reads.push_back({entry.id, entry.spec});
   out.events.emplace_back(LoadStarted{entry.spec, bytes});
 }
@@ -200,13 +212,11 @@ void Ledger::admit_load(Entry& entry, TimePoint now, Decisions& out) {
 /// R9, and R16 for loads: a claim that no waiting can help is refused at once.
 bool Ledger::refuse_hopeless(Entry& entry, TimePoint now, Decisions& out) {
   if (entry.phase == Phase::ready) {
-    std::size_t staying = pinned_bytes();
-    staying += pinned_.contains(&entry) ? 0 : entry.own_bytes();
-    if (grant_of(entry, entry.waiters.front().request) + staying <= options_.budget) {
-      return false;
+    const bool never = never_granted(entry);
+    if (never) {
+      refuse_first(entry, now, out);
     }
-    refuse_first(entry, now, out);
-    return true;
+    return never;
   }
   join_segments(entry);
   const bool never = bytes_beside_pinned(entry) > room_for(&entry);
@@ -216,6 +226,18 @@ bool Ledger::refuse_hopeless(Entry& entry, TimePoint now, Decisions& out) {
     return true;
   }
   return false;
+}
+
+/// The first call needs more than would be free if all went but its model and the pinned ones.
+bool Ledger::never_granted(const Entry& entry) const {
+  std::size_t staying = pinned_bytes();
+  if (!pinned_.contains(&entry)) {
+    staying += entry.own_bytes();
+    for (const SegmentRecord* segment : entry.segments) {
+      staying += segment->bytes;
+    }
+  }
+  return grant_of(entry, entry.waiters.front().request) + staying > options_.budget;
 }
 
 void Ledger::refuse_first(Entry& entry, TimePoint now, Decisions& out) {
@@ -231,23 +253,26 @@ void Ledger::refuse_first(Entry& entry, TimePoint now, Decisions& out) {
 
 /// R5: only the head of the queue gets here. R6: when idle models are not enough and it is overdue, those in use are
 /// condemned.
-void Ledger::make_room(Entry& head, TimePoint now, Decisions& out) {
+bool Ledger::make_room(Entry& head, TimePoint now, Decisions& out) {
   const Signed need = missing(head) - static_cast<Signed>(charges_.use().draining);
   const bool late = overdue(head, now);
+  bool evicted = false;
   if (need > 0 && options_.evicts) {
     const EvictionReason reason = head.phase == Phase::ready ? EvictionReason::activations : EvictionReason::room;
     if (const auto chosen = victims(idle_entries(&head), static_cast<std::size_t>(need))) {
       for (Entry* entry : *chosen) {
         evict(*entry, reason, head.spec.name, now, out);
       }
+      evicted = !chosen->empty();
     } else if (late) {
-      condemn(head, static_cast<std::size_t>(need), now, out);
+      evicted = condemn(head, static_cast<std::size_t>(need), now, out);
     }
   }
   overdue_ = late ? &head : nullptr;
+  return evicted;
 }
 
-void Ledger::condemn(Entry& head, std::size_t need, TimePoint now, Decisions& out) {
+bool Ledger::condemn(Entry& head, std::size_t need, TimePoint now, Decisions& out) {
   std::vector<Entry*> all;
   std::vector<Entry*> condemned;
   const NameSlot* slot = directory_.find(head.spec);
@@ -261,17 +286,21 @@ void Ledger::condemn(Entry& head, std::size_t need, TimePoint now, Decisions& ou
     }
   }
   condemned_for_ = head.id;
+  condemned_after_ = *head.claim;
   if (!victims(condemned, need)) {
     for (Entry* entry : victims(all, need).value_or(std::vector<Entry*>{})) {
       entry->condemned = true;
       condemned.push_back(entry);
     }
   }
+  bool evicted = false;
   for (Entry* entry : condemned) {
-    if (entry->phase == Phase::ready && !entry->in_use()) {
+    if (may_go(*entry, &head)) {
       evict(*entry, EvictionReason::room, head.spec.name, now, out);
+      evicted = true;
     }
   }
+  return evicted;
 }
 
 void Ledger::pardon() noexcept {
@@ -284,6 +313,7 @@ void Ledger::pardon() noexcept {
 
 /// R14: after the budget was lowered idle models go until the rest fits, now and as leases end.
 void Ledger::relieve(TimePoint now, Decisions& out) {
+  ceiling_ = std::max(options_.budget, charges_.total());
   const Signed over_budget = -free_for_calls();
   const Signed over_floor = -free_for_loads();
   const Signed need = std::max(over_budget, over_floor) - static_cast<Signed>(charges_.use().draining);
@@ -299,9 +329,15 @@ void Ledger::relieve(TimePoint now, Decisions& out) {
 
 // --- leaving
 
+/// R6: the model is condemned, and the call came after the claim that it is condemned for. Calls that came before that
+/// claim still run.
+bool Ledger::outwaited(const Entry& entry, const Waiter& waiter) const noexcept {
+  return entry.condemned && (waiter.ticket == 0 || waiter.ticket > condemned_after_);
+}
+
 bool Ledger::may_go(const Entry& entry, const Entry* beneficiary) const {
   if (entry.phase != Phase::ready || entry.doomed || entry.in_use() || entry.spec.settings.pinned ||
-      &entry == beneficiary || (!entry.waiters.empty() && !entry.condemned)) {
+      &entry == beneficiary || (!entry.waiters.empty() && !outwaited(entry, entry.waiters.front()))) {
     return false;
   }
   if (beneficiary == nullptr || beneficiary->spec.name != entry.spec.name) {
@@ -353,6 +389,7 @@ void Ledger::evict(Entry& entry, EvictionReason reason, const std::string& cause
   entry.recency.reset();
   pinned_.erase(&entry);
   set_floor_share(entry, 0);
+  entry.condemned = false;
   leave_turn(entry);
   move_to(entry, Phase::evicting, now);
   out.destructions.push_back({entry.id, std::move(entry.model)});

@@ -10,13 +10,18 @@ namespace {
 constexpr std::chrono::seconds stuck_after{5};
 constexpr std::chrono::seconds platform_activation_wait{1};
 
+Error stuck(const Entry& entry) {
+  return {ErrorCode::quarantined, "earlier work of model '" + entry.spec.name + "' is stuck"};
+}
+
 }  // namespace
 
 void Ledger::tick(TimePoint now, Decisions& out) {
   expire(now, out);
   expire_claims(now, out);
   expire_idle(now, out);
-  quarantine(now, out);
+  quarantine_calls(now, out);
+  quarantine_loads(now, out);
   pump(now, out);
 }
 
@@ -104,9 +109,9 @@ void Ledger::expire_idle(TimePoint now, Decisions& out) {
   }
 }
 
-/// R15: work that is far past its deadline is written off. Its bytes stay charged; the model answers no more until the
-/// work has ended, and a replacement thread takes its slot, as often as there are slots.
-void Ledger::quarantine(TimePoint now, Decisions& out) {
+/// R15: work that is far past its time is written off. Its bytes stay charged; the model answers no more until the work
+/// has ended, and a replacement thread takes its slot, as often as there are slots.
+void Ledger::quarantine_calls(TimePoint now, Decisions& out) {
   for (GrantAccount& account : accounts_) {
     Entry* entry = account.running;
     if (entry == nullptr || account.written_off || account.deadline > now - stuck_after ||
@@ -116,10 +121,26 @@ void Ledger::quarantine(TimePoint now, Decisions& out) {
     account.written_off = true;
     ++written_off_;
     --running_;
+    if (account.alone) {
+      alone_ = false;
+    }
     entry->quarantined = true;
-    const Error error{ErrorCode::quarantined, "an earlier call of model '" + entry->spec.name + "' is stuck"};
-    answer_all(*entry, error, out);
-    out.events.emplace_back(Quarantined{entry->spec});
+    answer_all(*entry, stuck(*entry), out);
+    out.events.emplace_back(Quarantined{entry->spec, StuckWork::call});
+  }
+}
+
+void Ledger::quarantine_loads(TimePoint now, Decisions& out) {
+  for (Entry* entry : readers_) {
+    const std::size_t written_off = readers_.size() - reading_;
+    if (entry->quarantined || now - entry->phase_since < options_.load_timeout + stuck_after ||
+        written_off >= options_.loads_at_once) {
+      continue;
+    }
+    entry->quarantined = true;
+    --reading_;
+    answer_all(*entry, stuck(*entry), out);
+    out.events.emplace_back(Quarantined{entry->spec, StuckWork::load});
   }
 }
 

@@ -16,6 +16,9 @@ namespace mme::cache {
 enum class EvictionReason { room, idle, unload, replaced, budget, file_changed, activations };
 [[nodiscard]] std::string_view to_string(EvictionReason reason) noexcept;
 
+/// What is stuck, and so which pool lost a thread.
+enum class StuckWork { call, load };
+
 /// Default: hears nothing. Members may be called from any thread, several at once.
 class Observer {
  public:
@@ -27,8 +30,8 @@ class Observer {
   /// `cause`: the name of the model whose claim needed the room; empty when there is none.
   virtual void evicted(const loader::ModelSpec&, std::size_t /*bytes*/, EvictionReason, std::string_view /*cause*/) {}
   virtual void refused(const loader::ModelSpec&, const loader::Error&) {}
-  /// A call is far past its deadline and its thread is written off: the pool may start another in its place (R15).
-  virtual void quarantined(const loader::ModelSpec&) {}
+  /// A call or load is far past its time and its thread is written off: its pool may start another in its place (R15).
+  virtual void quarantined(const loader::ModelSpec&, StuckWork) {}
 };
 
 }  // namespace mme::cache

@@ -91,7 +91,7 @@ void Shell::tell(const Event& event) {
     }
     void operator()(const Evicted& it) const { observer.evicted(it.spec, it.bytes, it.reason, it.cause); }
     void operator()(const Refused& it) const { observer.refused(it.spec, it.error); }
-    void operator()(const Quarantined& it) const { observer.quarantined(it.spec); }
+    void operator()(const Quarantined& it) const { observer.quarantined(it.spec, it.work); }
   };
   std::visit(Teller{observer_}, event);
 }
@@ -171,7 +171,7 @@ Ticket Shell::acquire(const ModelSpec& spec, const CallRequest& request, ModelCa
     const std::lock_guard lock(mutex_);
     answer = ledger_.acquire(spec, request, hold->account(), now_(), decisions);
     if (answer.ticket != 0) {
-      pending_[answer.ticket] = {std::move(hold), handler, {}};
+      pending_[answer.ticket] = {std::move(hold), std::move(handler), {}};
       answers = collect(decisions);
       waits = pending_.contains(answer.ticket);
     } else {

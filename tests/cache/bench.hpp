@@ -47,7 +47,7 @@ struct Diary final : cache::Observer {
     evictions.push_back({spec.name, reason, std::string(cause)});
   }
   void refused(const ModelSpec&, const loader::Error& error) override { refusals.push_back(error.code); }
-  void quarantined(const ModelSpec& spec) override { quarantines.push_back(spec.name); }
+  void quarantined(const ModelSpec& spec, cache::StuckWork) override { quarantines.push_back(spec.name); }
 };
 
 /// One caller: what it was told, if anything yet.
