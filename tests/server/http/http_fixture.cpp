@@ -156,6 +156,17 @@ std::shared_ptr<std::atomic<bool>> HttpFixture::drain(std::chrono::milliseconds 
   return done;
 }
 
+const std::string kPingRequest = get_request("/ping");
+
+std::string get_request(const std::string& target, const std::string& more) {
+  return "GET " + target + " HTTP/1.1\r\nHost: localhost\r\n" + more + "\r\n";
+}
+
+std::string post_request(const std::string& target, const std::string& body, const std::string& more) {
+  return "POST " + target + " HTTP/1.1\r\nHost: localhost\r\n" + more +
+         "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+
 bool eventually(const std::function<bool()>& condition) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   while (!condition()) {

@@ -65,6 +65,11 @@ class HttpFixture {
   std::vector<std::thread> threads_;
 };
 
+extern const std::string kPingRequest;
+/// Whole requests to localhost; `more`: further header lines, each with its line end.
+std::string get_request(const std::string& target, const std::string& more = "");
+std::string post_request(const std::string& target, const std::string& body, const std::string& more = "");
+
 /// True as soon as `condition` is; false after five seconds.
 bool eventually(const std::function<bool()>& condition);
 

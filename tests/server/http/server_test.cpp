@@ -17,10 +17,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-const std::string kPing = "GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n";
-
 std::string slow(int ms) {
-  return "POST /slow?ms=" + std::to_string(ms) + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
+  return post_request("/slow?ms=" + std::to_string(ms), "");
 }
 
 Router make_router() {
@@ -94,12 +92,12 @@ TEST_CASE("connections over the limit get 503 and those before them live") {
   std::vector<RawHttpClient> clients;
   for (int i = 0; i < 3; ++i) {
     clients.push_back(server.client());
-    clients.back().send(kPing);
+    clients.back().send(kPingRequest);
     CHECK(clients.back().read()->status == 200);
   }
   for (int i = 0; i < 5; ++i) {
     auto client = server.client();
-    client.send(kPing);
+    client.send(kPingRequest);
     const auto reply = client.read();
     REQUIRE(reply);
     CHECK(reply->status == 503);
@@ -109,14 +107,14 @@ TEST_CASE("connections over the limit get 503 and those before them live") {
   clients.pop_back();
   CHECK(eventually([&] { return server.server().counts().connections == 2; }));
   auto client = server.client();
-  client.send(kPing);
+  client.send(kPingRequest);
   CHECK(client.read()->status == 200);
 }
 
 TEST_CASE("when descriptors run out the listener waits, and goes on when there are some again") {
   HttpFixture server;
   auto before = server.client();
-  before.send(kPing);
+  before.send(kPingRequest);
   CHECK(before.read()->status == 200);
   rlimit old{};
   REQUIRE(getrlimit(RLIMIT_NOFILE, &old) == 0);
@@ -129,9 +127,9 @@ TEST_CASE("when descriptors run out the listener waits, and goes on when there a
   close(taken.back());
   taken.pop_back();
   auto waiting = server.client(300ms);
-  waiting.send(kPing);
+  waiting.send(kPingRequest);
   CHECK(!waiting.read());
-  before.send(kPing);
+  before.send(kPingRequest);
   CHECK(before.read()->status == 200);
   for (const int fd : taken) close(fd);
   setrlimit(RLIMIT_NOFILE, &old);
@@ -141,10 +139,10 @@ TEST_CASE("when descriptors run out the listener waits, and goes on when there a
 TEST_CASE("drain closes idle connections at once and lets running requests end") {
   HttpFixture server;
   auto idle = server.client();
-  idle.send(kPing);
+  idle.send(kPingRequest);
   CHECK(idle.read()->status == 200);
   auto busy = server.client();
-  busy.send(slow(150) + kPing);
+  busy.send(slow(150) + kPingRequest);
   REQUIRE(eventually([&] { return server.seen().handled == 2; }));
   const auto done = server.drain(5s);
   CHECK(idle.closed());
@@ -167,7 +165,7 @@ TEST_CASE("what the kernel had accepted before the drain is answered") {
   std::vector<RawHttpClient> clients;
   for (int i = 0; i < 20; ++i) clients.push_back(server.client());
   const auto done = server.drain(5s);
-  for (auto& client : clients) client.send(kPing);
+  for (auto& client : clients) client.send(kPingRequest);
   for (auto& client : clients) {
     const auto reply = client.read();
     REQUIRE(reply);
@@ -212,7 +210,7 @@ TEST_CASE("a server that is destroyed while requests run leaves nothing behind")
   for (int i = 0; i < 20; ++i) {
     HttpFixture server;
     auto client = server.client();
-    client.send(slow(60'000) + kPing);
+    client.send(slow(60'000) + kPingRequest);
     auto half = server.client();
     half.send("GET /p");
   }

@@ -1,0 +1,186 @@
+// What a connection may cost, over a real socket: time-outs, sizes, and room in the budget.
+// What it does when all is well is in session_test.cpp.
+#include <atomic>
+#include <string>
+#include <thread>
+
+#include "tests/server/http/http_fixture.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace mme;
+using namespace mme::server;
+using namespace mme::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+FixtureOptions short_times() {
+  FixtureOptions options;
+  options.http.timeouts.header = 100ms;
+  options.http.timeouts.body_idle = 100ms;
+  options.http.timeouts.write_idle = 100ms;
+  options.http.timeouts.keep_alive = 100ms;
+  return options;
+}
+
+/// Room for bodies that counts what is held.
+struct Room : loader::MemoryGrant {
+  Room(std::atomic<std::size_t>& u, std::size_t l) : used(u), limit(l) {}
+  ~Room() override { used -= held; }
+  bool grow(std::size_t bytes) noexcept override {
+    if (used + bytes > limit) return false;
+    used += bytes;
+    held += bytes;
+    return true;
+  }
+  void shrink(std::size_t bytes) noexcept override {
+    used -= bytes;
+    held -= bytes;
+  }
+  void keep(std::size_t) noexcept override {}
+  std::atomic<std::size_t>& used;
+  std::size_t limit;
+  std::size_t held = 0;
+};
+
+BodyClaim claim_from(std::atomic<std::size_t>& used, std::size_t limit) {
+  return [&used, limit](std::size_t bytes) -> std::shared_ptr<loader::MemoryGrant> {
+    auto room = std::make_shared<Room>(used, limit);
+    return room->grow(bytes) ? room : nullptr;
+  };
+}
+
+}  // namespace
+
+TEST_CASE("the answer to a refused upload arrives although the client is still sending") {
+  FixtureOptions options;
+  options.http.limits.body = 1000;
+  HttpFixture server(options);
+  for (int i = 0; i < 20; ++i) {
+    auto client = server.client();
+    client.send("POST /echo/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2000000\r\n\r\n");
+    client.send(std::string(2'000'000, 'x'));
+    const auto reply = client.read();
+    REQUIRE(reply);
+    CHECK(reply->status == 413);
+  }
+}
+
+TEST_CASE("a slow header is answered 408 and cut") {
+  HttpFixture server(short_times());
+  auto client = server.client();
+  client.send("GET /ping HTT");
+  const auto reply = client.read();
+  REQUIRE(reply);
+  CHECK(reply->status == 408);
+  CHECK(reply->header("X-MME-Reason") == "read_timeout");
+  CHECK(client.closed());
+}
+
+TEST_CASE("a header that drips in is cut by its total time") {
+  HttpFixture server(short_times());
+  auto client = server.client();
+  bool open = true;
+  for (int i = 0; i < 100 && open; ++i) {
+    open = client.send("X");
+    std::this_thread::sleep_for(10ms);
+  }
+  CHECK(client.read()->status == 408);
+}
+
+TEST_CASE("a slow body is answered 408 and cut") {
+  HttpFixture server(short_times());
+  auto client = server.client();
+  client.send("POST /echo/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nabc");
+  CHECK(client.read()->status == 408);
+  CHECK(client.closed());
+}
+
+TEST_CASE("a body that drips in is cut by the deadline of its request") {
+  FixtureOptions options;
+  options.http.timeouts.request = 150ms;
+  HttpFixture server(options);
+  auto client = server.client();
+  client.send("POST /echo/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n");
+  for (int i = 0; i < 100 && client.send("x"); ++i) std::this_thread::sleep_for(5ms);
+  CHECK(client.read()->status == 408);
+}
+
+TEST_CASE("a connection without a request is closed without a word") {
+  HttpFixture server(short_times());
+  auto client = server.client();
+  CHECK(client.closed());
+  CHECK(client.rest().empty());
+  CHECK(server.lines().empty());
+}
+
+TEST_CASE("an idle connection is closed after the keep-alive time") {
+  HttpFixture server(short_times());
+  auto client = server.client();
+  client.send(kPingRequest);
+  CHECK(client.read()->status == 200);
+  CHECK(client.closed());
+  CHECK(client.rest().empty());
+}
+
+TEST_CASE("a client that does not read its answer is cut") {
+  HttpFixture server(short_times());
+  auto client = server.client();
+  client.send(get_request("/big?bytes=100000000"));
+  CHECK(eventually([&] { return server.server().counts().connections == 0; }));
+  REQUIRE(eventually([&] { return server.lines().size() == 1; }));
+  CHECK(server.lines()[0].bytes_out < 100'000'000);
+}
+
+TEST_CASE("a reply over the limit becomes a declared refusal") {
+  FixtureOptions options;
+  options.http.limits.response = 1000;
+  HttpFixture server(options);
+  auto client = server.client();
+  client.send(get_request("/big?bytes=1001"));
+  CHECK(client.read()->status == 413);
+  client.send(get_request("/big?bytes=1000"));
+  CHECK(client.read()->body.size() == 1000);
+}
+
+TEST_CASE("bodies above the free size are charged while they are held, and refused when there is no room") {
+  std::atomic<std::size_t> used{0};
+  FixtureOptions options;
+  options.claim = claim_from(used, 1'000'000);
+  HttpFixture server(options);
+  auto client = server.client();
+  SECTION("small ones are free") {
+    client.send(post_request("/slow?ms=50", std::string(60'000, 'x')));
+    REQUIRE(eventually([&] { return server.seen().handled == 1; }));
+    CHECK(used == 0);
+  }
+  SECTION("large ones are charged until the answer") {
+    client.send(post_request("/slow?ms=50", std::string(200'000, 'x')));
+    REQUIRE(eventually([&] { return server.seen().handled == 1; }));
+    CHECK(used >= 200'000);
+    CHECK(client.read()->status == 200);
+    CHECK(eventually([&] { return used == 0; }));
+  }
+  SECTION("chunked ones are charged as they grow") {
+    std::string chunks;
+    for (int i = 0; i < 50; ++i) chunks += "1000\r\n" + std::string(0x1000, 'x') + "\r\n";
+    client.send("POST /slow?ms=50 HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks +
+                "0\r\n\r\n");
+    REQUIRE(eventually([&] { return server.seen().handled == 1; }));
+    CHECK(used >= 200'000);
+    CHECK(client.read()->status == 200);
+    CHECK(eventually([&] { return used == 0; }));
+  }
+  SECTION("no room: 507 before the body is read") {
+    client.send("POST /echo/a HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 1000001\r\n\r\n");
+    const auto reply = client.read();
+    CHECK(reply->status == 507);
+    CHECK(reply->header("X-MME-Reason") == "all_in_use");
+    CHECK(used == 0);
+  }
+  SECTION("no room for a reply") {
+    client.send(get_request("/big?bytes=1000001"));
+    CHECK(client.read()->status == 507);
+    CHECK(used == 0);
+  }
+}
