@@ -89,6 +89,9 @@ class Ledger {
   // --- views (ledger_view.cpp)
   [[nodiscard]] const MemoryUse& used() const noexcept { return charges_.use(); }
   [[nodiscard]] CacheStatus status(TimePoint now) const;
+  /// Age of the oldest load that somebody waits for; 0 when there is none.
+  [[nodiscard]] double oldest_waiting_load_seconds(TimePoint now) const;
+  [[nodiscard]] std::optional<Error> broken(const loader::ArtifactId& artifact, TimePoint now) const;
   [[nodiscard]] EntryStatus describe(const Entry& entry, TimePoint now) const;
   [[nodiscard]] std::size_t budget() const noexcept { return options_.budget; }
   [[nodiscard]] std::size_t floor() const noexcept;

@@ -52,6 +52,19 @@ EntryStatus Ledger::describe(const Entry& entry, TimePoint now) const {
   return status;
 }
 
+double Ledger::oldest_waiting_load_seconds(TimePoint now) const {
+  double oldest = 0;
+  for (const auto& [id, entry] : entries_) {
+    if (entry->loading() && !entry->waiters.empty()) oldest = std::max(oldest, seconds(now - entry->began));
+  }
+  return oldest;
+}
+
+std::optional<Error> Ledger::broken(const loader::ArtifactId& artifact, TimePoint now) const {
+  const Error* error = broken_.find(artifact, now);
+  return error != nullptr ? std::optional(*error) : std::nullopt;
+}
+
 CacheStatus Ledger::status(TimePoint now) const {
   CacheStatus status;
   status.budget = options_.budget;
@@ -70,11 +83,8 @@ CacheStatus Ledger::status(TimePoint now) const {
     if (const auto rank = ranks.find(entry.get()); rank != ranks.end() && options_.evicts) {
       status.entries.back().eviction_rank = rank->second;
     }
-    if (entry->loading() && !entry->waiters.empty()) {
-      const double waited = seconds(now - entry->began);
-      status.oldest_waiting_load_seconds = std::max(status.oldest_waiting_load_seconds, waited);
-    }
   }
+  status.oldest_waiting_load_seconds = oldest_waiting_load_seconds(now);
   std::ranges::sort(status.entries, {}, [](const EntryStatus& each) {
     return std::tie(each.spec.name, each.spec.version, each.spec.artifact.ctime_ns);
   });

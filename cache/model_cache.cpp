@@ -48,6 +48,12 @@ void ModelCache::check() const {
 MemoryUse ModelCache::used() const {
   return shell_->used();
 }
+std::optional<Error> ModelCache::broken(const loader::ArtifactId& artifact) const {
+  return shell_->broken(artifact);
+}
+double ModelCache::oldest_waiting_load_seconds() const {
+  return shell_->oldest_waiting_load_seconds();
+}
 CacheStatus ModelCache::status() const {
   return shell_->status();
 }

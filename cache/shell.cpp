@@ -271,6 +271,16 @@ CacheStatus Shell::status() const {
   return ledger_.status(now_());
 }
 
+std::optional<Error> Shell::broken(const loader::ArtifactId& artifact) const {
+  const std::lock_guard lock(mutex_);
+  return ledger_.broken(artifact, now_());
+}
+
+double Shell::oldest_waiting_load_seconds() const {
+  const std::lock_guard lock(mutex_);
+  return ledger_.oldest_waiting_load_seconds(now_());
+}
+
 void Shell::check() const {
   const std::lock_guard lock(mutex_);
   ledger_.check(now_());
