@@ -176,7 +176,8 @@ Result<Layout> lay_out(JsonValue data, const Shape& shape, std::string_view what
 template <class Visit>
 Problem each_element(JsonValue value, std::size_t depth, Visit& visit) {
   if (depth == 0) return visit(value);
-  for (const JsonValue item : value.get_array().value_unsafe()) {
+  const simdjson::dom::array array = value.get_array().value_unsafe();
+  for (const JsonValue item : array) {
     if (const Problem problem = each_element(item, depth - 1, visit); !problem.empty()) return problem;
   }
   return {};

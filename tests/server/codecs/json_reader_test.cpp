@@ -44,7 +44,8 @@ TEST_CASE("integers beyond 64 bits read as reals", "[json]") {
       R"([100000000000000000000, -9223372036854775809, 18446744073709551615, "99999999999999999999\"1", 1.00000000000000000000001])");
   REQUIRE(document.has_value());
   std::vector<JsonValue> values;
-  for (const JsonValue value : document->root().get_array().value()) values.push_back(value);
+  const simdjson::dom::array array = document->root().get_array().value();
+  for (const JsonValue value : array) values.push_back(value);
   CHECK(values[0].get_double().value() == 1e20);
   CHECK(values[1].is_double());
   CHECK(values[2].get_uint64().value() == 18446744073709551615ULL);
