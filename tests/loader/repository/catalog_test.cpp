@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "loader/repository/layout.hpp"
 #include "tests/loader/repository/temp_repository.hpp"
 #include "tests/support/catch.hpp"
 
@@ -226,6 +227,20 @@ TEST_CASE("a name below a symlink out of the repository is refused too", "[catal
   fs::create_directory_symlink(repository.outside() / "elsewhere", repository.root() / "out");
   CHECK(resolved(repository, "out/a") == "invalid_request");
   CHECK(resolved(repository, "out/b") == "invalid_request");
+}
+
+TEST_CASE("a folder outside the repository is not even read", "[catalog]") {
+  TempRepository repository;
+  repository.put("../elsewhere/model.pt");
+  repository.put("../elsewhere/1/model.pt");
+  repository.put("../lone/net.pt");
+  repository.put("versions/1/model.pt");
+  fs::create_directory_symlink(repository.outside() / "elsewhere", repository.root() / "out");
+  fs::create_directory_symlink(repository.outside() / "lone", repository.root() / "versions/2");
+  const Layout out = survey(fs::canonical(repository.root()), "out");
+  CHECK(out.outside);
+  CHECK(out.empty());
+  CHECK(survey(fs::canonical(repository.root()), "versions").versions.size() == 1);
 }
 
 TEST_CASE("a loop of symlinks ends", "[catalog]") {
