@@ -11,6 +11,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "loader/torch/c10_allocator.hpp"
+
 namespace mme::loader {
 namespace {
 
@@ -88,8 +90,11 @@ class Walk {
       tensor(given.q_per_channel_zero_points());
     }
     if (given.numel() == 0) return;
+    const at::Storage& storage = given.storage();
+    // A storage has the size that the pickle says; the block behind it has the size of the record.
+    const std::size_t behind = block_size(storage.data_ptr()).value_or(storage.nbytes());
     std::uint64_t needed = 0;
-    if (!extent(given, needed) || needed > given.storage().nbytes() || given.storage().data() == nullptr) {
+    if (!extent(given, needed) || needed > storage.nbytes() || storage.nbytes() > behind || storage.data() == nullptr) {
       problem_ = "a tensor reaches beyond the data that the archive has for it";
     }
   }

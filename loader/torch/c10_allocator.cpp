@@ -112,6 +112,11 @@ MemoryAccount* account_of(const c10::DataPtr& data) noexcept {
   return header_of(data.get_context()).account;
 }
 
+std::optional<std::size_t> block_size(const c10::DataPtr& data) noexcept {
+  if (data.get_deleter() != &free_block_of_c10 || data.get_context() == nullptr) return std::nullopt;
+  return header_of(data.get_context()).charged - sizeof(Header);
+}
+
 void hand_over(const c10::DataPtr& data, MemoryAccount& to) noexcept {
   Header& header = header_of(data.get_context());
   header.account->hand_over(header.charged, BlockKind::tensor, to);

@@ -4,6 +4,10 @@
 
 #include <c10/core/Allocator.h>
 
+#include <cstddef>
+#include <memory>
+#include <optional>
+
 #include "loader/torch/memory_account.hpp"
 
 namespace mme::loader {
@@ -13,6 +17,9 @@ void install_tensor_allocator();
 
 /// Who pays for this block; null when it is nobody's or not from our allocator.
 [[nodiscard]] MemoryAccount* account_of(const c10::DataPtr& data) noexcept;
+
+/// Bytes that a block from our allocator really has; nullopt for any other.
+[[nodiscard]] std::optional<std::size_t> block_size(const c10::DataPtr& data) noexcept;
 
 /// Lets `to` pay for the block from now on. Only for blocks whose account_of() is not null.
 void hand_over(const c10::DataPtr& data, MemoryAccount& to) noexcept;

@@ -96,7 +96,7 @@ Error broken(std::string what) {
 }
 
 Result<std::unique_ptr<TorchModel>> read_model(const Opened& opened, const ModelSpec& spec, const LoadContext& context,
-                                               const std::shared_ptr<KeptBytes>& kept) {
+                                               std::size_t step, const std::shared_ptr<KeptBytes>& kept) {
   const torch::jit::GraphOptimizerEnabledGuard optimizer(false);
   const auto adapter = std::make_shared<Adapter>(*opened.file, context);
   if (auto problem = problem_in_records(opened.plan, adapter)) return broken(*problem);
@@ -105,15 +105,15 @@ Result<std::unique_ptr<TorchModel>> read_model(const Opened& opened, const Model
   if (!module.find_method("forward")) return broken("it has no forward");
   module.eval();
   const WriteReport writes = find_writes(module);
-  return std::make_unique<TorchModel>(std::move(module), writes, spec.settings.optimize, kept);
+  return std::make_unique<TorchModel>(std::move(module), writes, spec.settings.optimize, step, kept);
 }
 
 Result<std::unique_ptr<TorchModel>> read_guarded(const Opened& opened, const ModelSpec& spec,
-                                                 const LoadContext& context, MemoryAccount& account,
+                                                 const LoadContext& context, MemoryAccount& account, std::size_t step,
                                                  const std::shared_ptr<KeptBytes>& kept) {
   const MeteredScope metered(account);
   try {
-    return read_model(opened, spec, context, kept);
+    return read_model(opened, spec, context, step, kept);
   } catch (const std::bad_alloc&) {
     account.mark_refused();
     return broken("there is not enough memory");
@@ -145,8 +145,8 @@ Result<std::unique_ptr<Model>> TorchLoader::load(const ModelSpec& spec, LoadCont
   if (!opened) return opened.error();
   const Estimate estimate = estimate_of(opened->plan);
   const auto kept = std::make_shared<KeptBytes>();
-  const auto account = MemoryAccount::open(context.memory, estimate.private_bytes);
-  auto model = read_guarded(*opened, spec, context, *account, kept);
+  const auto account = MemoryAccount::open(context.memory, estimate.private_bytes, step_);
+  auto model = read_guarded(*opened, spec, context, *account, step_, kept);
   const bool refused = account->refused() || !opened->file->unchanged();
   if (!model || refused) {
     const Error error = reason_of(*opened, context, *account, model ? broken("it changed") : model.error());

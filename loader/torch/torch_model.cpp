@@ -14,7 +14,7 @@
 
 namespace mme::loader {
 
-TorchModel::TorchModel(torch::jit::Module module, const WriteReport& writes, bool optimize,
+TorchModel::TorchModel(torch::jit::Module module, const WriteReport& writes, bool optimize, std::size_t step,
                        std::shared_ptr<KeptBytes> kept)
     : module_(std::move(module)),
       forward_(module_.get_method("forward")),
@@ -22,6 +22,7 @@ TorchModel::TorchModel(torch::jit::Module module, const WriteReport& writes, boo
       stateless_(!writes.writes_state),
       copied_arguments_(writes.written_arguments),
       optimize_(optimize),
+      step_(step),
       kept_(std::move(kept)) {
   // A stateful model may keep what it is given, and write to it in a later call.
   if (!stateless_) std::fill(copied_arguments_.begin(), copied_arguments_.end(), true);
@@ -33,7 +34,7 @@ Result<TensorMap> TorchModel::infer(const TensorMap& inputs, CallContext& contex
   if (!bound) return bound.error();
   if (Clock::now() >= context.deadline)
     return fail(ErrorCode::deadline_exceeded, "the deadline passed before the call");
-  const auto call = MemoryAccount::open(context.memory, context.granted_bytes);
+  const auto call = MemoryAccount::open(context.memory, context.granted_bytes, step_);
   const auto outputs = MemoryAccount::open_for_outputs(context.memory);
   auto result = run(inputs, *bound, *call, *outputs);
   const AccountBytes sent = outputs->bytes();

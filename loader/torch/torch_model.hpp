@@ -16,7 +16,8 @@ namespace mme::loader {
 class TorchModel final : public Model {
  public:
   /// `module` has a forward and is in eval mode. `kept` is the credit of the account that paid for loading it.
-  TorchModel(torch::jit::Module module, const WriteReport& writes, bool optimize, std::shared_ptr<KeptBytes> kept);
+  TorchModel(torch::jit::Module module, const WriteReport& writes, bool optimize, std::size_t step,
+             std::shared_ptr<KeptBytes> kept);
 
   Result<TensorMap> infer(const TensorMap& inputs, CallContext& context) override;
   [[nodiscard]] const Signature& signature() const override { return signature_; }
@@ -39,6 +40,7 @@ class TorchModel final : public Model {
   const bool stateless_;
   std::vector<bool> copied_arguments_;
   const bool optimize_;
+  const std::size_t step_;
   std::shared_ptr<KeptBytes> kept_;
 };
 

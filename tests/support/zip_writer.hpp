@@ -41,7 +41,7 @@ class ZipWriter {
   }
 
   static void number(std::string& to, std::uint64_t value, int width) {
-    for (int i = 0; i < width; ++i) to += static_cast<char>(value >> (8 * i) & 0xFF);
+    for (int i = 0; i < width; ++i) to += static_cast<char>(i < 8 ? value >> (8 * i) & 0xFF : 0);
   }
 
  private:

@@ -1,5 +1,6 @@
 #include "tests/torch/torch_support.hpp"
 
+#include <caffe2/serialize/inline_container.h>
 #include <sys/stat.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/torch.h>
@@ -10,6 +11,7 @@
 
 #include "loader/torch/torch_loader.hpp"
 #include "loader/torch/torch_runtime.hpp"
+#include "tests/support/zip_writer.hpp"
 // glog, which libtorch includes, has macros of the same names.
 #undef CHECK
 #undef CHECK_EQ
@@ -114,6 +116,20 @@ loader::ModelSpec ModelDirectory::bytes(const std::string& content) {
   spec.name = file.stem().string();
   spec.artifact = identify(file);
   return spec;
+}
+
+loader::ModelSpec ModelDirectory::rewritten(const loader::ModelSpec& spec,
+                                            const std::function<std::string(const std::string&, std::string)>& edit) {
+  caffe2::serialize::PyTorchStreamReader reader(spec.artifact.path);
+  std::vector<ZipMember> members;
+  for (const std::string& name : reader.getAllRecords()) {
+    const auto [data, size] = reader.getRecord(name);
+    ZipMember member;
+    member.name = "m/" + name;
+    member.content = edit(member.name, std::string(static_cast<const char*>(data.get()), size));
+    members.push_back(std::move(member));
+  }
+  return bytes(ZipWriter().write(members));
 }
 
 std::string ModelDirectory::content(const loader::ModelSpec& spec) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -50,6 +51,9 @@ class ModelDirectory {
   loader::ModelSpec script(const std::string& source);
   loader::ModelSpec save(const ModuleBuilder& module);
   loader::ModelSpec bytes(const std::string& content);
+  /// The archive of `spec` written anew with each record changed as `edit(name, content)` says; nothing is compressed.
+  loader::ModelSpec rewritten(const loader::ModelSpec& spec,
+                              const std::function<std::string(const std::string&, std::string)>& edit);
   [[nodiscard]] std::string path(const loader::ModelSpec& spec) const { return spec.artifact.path; }
   [[nodiscard]] static std::string content(const loader::ModelSpec& spec);
 
