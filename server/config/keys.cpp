@@ -156,10 +156,6 @@ std::vector<ModelKey> make_model_keys() {
   return {
       {"pinned", [](ModelOptions& m, const Value& v) { return store(read_truth(v), m.pinned); },
        [](const ModelOptions& m) { return std::string(m.pinned ? "true" : "false"); }},
-      {"timeout", [](ModelOptions& m, const Value& v) { return store(read_duration(v, milliseconds(1)), m.timeout); },
-       [](const ModelOptions& m) { return m.timeout ? duration_text(*m.timeout) : ""; }},
-      {"default_version", [](ModelOptions& m, const Value& v) { return store(read_version(v), m.default_version); },
-       [](const ModelOptions& m) { return m.default_version.value_or(""); }},
   };
 }
 

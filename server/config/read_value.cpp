@@ -121,13 +121,6 @@ Result<std::vector<std::string>> read_names(const Value& value) {
   return names;
 }
 
-Result<std::string> read_version(const Value& value) {
-  const auto text = scalar(value);
-  if (!text) return text.error();
-  if (!loader::is_valid_version(text->text)) return bad("a version is 1 to 18 digits");
-  return text->text;
-}
-
 bool is_word(const Value& value, std::string_view word) {
   return !value.is_list && value.items.front().style != Style::quoted && value.items.front().text == word;
 }

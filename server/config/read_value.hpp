@@ -24,7 +24,6 @@ namespace mme::server {
 [[nodiscard]] loader::Result<std::string> read_text(const Value& value);
 /// Different model names: a list, or one text with commas between. Empty text is no name.
 [[nodiscard]] loader::Result<std::vector<std::string>> read_names(const Value& value);
-[[nodiscard]] loader::Result<std::string> read_version(const Value& value);
 
 /// True for exactly this bare word, such as `auto` or `off`.
 [[nodiscard]] bool is_word(const Value& value, std::string_view word);

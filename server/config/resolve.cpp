@@ -80,6 +80,10 @@ void check_together(Draft& draft) {
   };
   if (settings.mode == Mode::platform) {
     if (settings.cache.idle_unload) complain("cache.idle_unload", "the platform unloads models, not mode platform");
+    if (!settings.cache.pinned.empty()) complain("cache.pinned", "nothing is evicted in mode platform");
+    for (const auto& [model, options] : settings.models) {
+      if (options.pinned) complain("models." + model + ".pinned", "nothing is evicted in mode platform");
+    }
     if (!settings.cache.preload.empty()) complain("cache.preload", "the platform loads models, not mode platform");
   }
   if (settings.cache.memory_budget && settings.cache.activation_floor &&

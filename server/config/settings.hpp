@@ -21,9 +21,7 @@ enum class Mode {
 
 /// Settings of one model, under `models: {NAME: ...}`.
 struct ModelOptions {
-  bool pinned = false;                         ///< never evicted to make room
-  std::optional<milliseconds> timeout;         ///< a call of it takes at most this; never more than timeouts.request
-  std::optional<std::string> default_version;  ///< in place of the highest one; digits
+  bool pinned = false;  ///< never evicted to make room
 };
 
 /// Sizes are bytes. A nullopt is `auto` (the machine decides) or `off`, as the comment says.

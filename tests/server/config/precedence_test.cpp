@@ -158,9 +158,12 @@ TEST_CASE("a folder with one unpacked model means mode single, unless something 
 
 TEST_CASE("settings that contradict each other are told where they were said", "[config]") {
   Given given;
-  given.file = "mode: platform\ncache:\n  idle_unload: 5m\n  preload: [a]\n";
+  given.file =
+      "mode: platform\ncache:\n  idle_unload: 5m\n  pinned: [a]\n  preload: [a]\nmodels: {b: {pinned: true}}\n";
   CHECK(problems(given) == Lines{"f.yaml:3: cache.idle_unload: the platform unloads models, not mode platform",
-                                 "f.yaml:4: cache.preload: the platform loads models, not mode platform"});
+                                 "f.yaml:4: cache.pinned: nothing is evicted in mode platform",
+                                 "f.yaml:6: models.b.pinned: nothing is evicted in mode platform",
+                                 "f.yaml:5: cache.preload: the platform loads models, not mode platform"});
   given.file = "cache: {memory_budget: 10MiB, activation_floor: 10MiB}";
   CHECK(problems(given) == Lines{"f.yaml:1: cache.activation_floor: must be smaller than cache.memory_budget"});
 }

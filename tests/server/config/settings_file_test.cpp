@@ -26,7 +26,7 @@ using Lines = std::vector<std::string>;
 
 TEST_CASE("a full file sets everything, with the line as its origin", "[config]") {
   const Draft draft = read(R"(
-mode: platform
+mode: single
 repository: {path: /srv/models}
 listeners:
   - host: 0.0.0.0
@@ -48,12 +48,12 @@ timeouts: {header: 1s, body_idle: 2s, write_idle: 3s, request: 4s, keep_alive: 5
 queue: {size: 9}
 metrics: {per_model: 0}
 models:
-  team/bert.v2: {pinned: true, timeout: 5s, default_version: 007}
+  team/bert.v2: {pinned: true}
 )");
   for (const auto& problem : draft.problems) UNSCOPED_INFO(problem.text());
   REQUIRE(draft.problems.empty());
   const Settings& s = draft.settings;
-  CHECK(s.mode == Mode::platform);
+  CHECK(s.mode == Mode::single);
   CHECK(s.repository.path == "/srv/models");
   CHECK(s.listener.host == "0.0.0.0");
   CHECK(s.listener.port == 9000);
@@ -85,8 +85,6 @@ models:
   CHECK(s.queue.size == 9);
   CHECK(s.metrics.per_model == 0);
   CHECK(s.options_of("team/bert.v2").pinned);
-  CHECK(s.options_of("team/bert.v2").timeout == 5s);
-  CHECK(s.options_of("team/bert.v2").default_version == "007");
   CHECK(s.options_of("a").pinned);
   CHECK_FALSE(s.options_of("other").pinned);
   CHECK(draft.origin("cache.room_wait").text() == "file x.yaml:12");
@@ -193,8 +191,8 @@ TEST_CASE("bad files are refused with line, key and reason", "[config]") {
       {"models: {a: {pinned: yes}}", "x.yaml:1: models.a.pinned: must be true or false"},
       {"models: {a: {pinned: 'true'}}", "x.yaml:1: models.a.pinned: takes a bare value, without quotes"},
       {"models: {../a: {pinned: true}}", "x.yaml:1: models.../a.pinned: not a model name"},
-      {"models: {a: {default_version: v1}}", "x.yaml:1: models.a.default_version: a version is 1 to 18 digits"},
-      {"models: {a: {timeout: 5}}", "x.yaml:1: models.a.timeout: a duration needs a unit: us, ms, s, m or h"},
+      {"models: {a: {pinned: }}", "x.yaml:1: models.a.pinned: has no value"},
+      {"models: {a: {pinned: [true]}}", "x.yaml:1: models.a.pinned: takes one value, not a list"},
       // YAML itself.
       {"queue: &q {size: 1}", "x.yaml:1: queue: anchors (&name) are not allowed"},
       {"queue: {size: !!int 1}", "x.yaml:1: queue.size: tags (!name) are not allowed"},
