@@ -30,20 +30,21 @@ bool is_false(JsonValue value) {
 
 /// The `parameters` of an object, if any: checked types, refused keys. Flags that are false ask for nothing.
 Result<std::optional<JsonObject>> read_parameters(const JsonObject& owner, std::initializer_list<Refusal> refusals) {
-  const auto value = owner.find("parameters");
-  if (!value) return std::optional<JsonObject>();
-  auto parameters = JsonObject::read(*value, "'parameters' of " + owner.where());
+  const auto given = owner.find("parameters");
+  if (!given) return std::optional<JsonObject>();
+  auto parameters = JsonObject::read(*given, "'parameters' of " + owner.where());
   if (parameters.has_error()) return parameters.error();
-  for (const auto& [key, parameter] : parameters->fields()) {
-    if (!parameter.is_string() && !parameter.is_bool() && !parameter.is_number()) {
-      return fail(ErrorCode::invalid_request,
-                  "the parameter " + shown(key) + " of " + owner.where() + " must be a string, a number or a boolean");
+  for (const JsonObject::Field& field : parameters->fields()) {
+    const JsonValue value = field.value;
+    if (!value.is_string() && !value.is_bool() && !value.is_number()) {
+      return fail(ErrorCode::invalid_request, "the parameter " + shown(field.key) + " of " + owner.where() +
+                                                  " must be a string, a number or a boolean");
     }
     const auto refused =
-        std::ranges::find_if(refusals, [&](const Refusal& refusal) { return matches(refusal.key, key); });
-    if (refused != refusals.end() && !is_false(parameter)) {
-      return fail(ErrorCode::invalid_request,
-                  std::string(refused->what) + " not offered here: parameter " + shown(key) + " of " + owner.where());
+        std::ranges::find_if(refusals, [&](const Refusal& refusal) { return matches(refusal.key, field.key); });
+    if (refused != refusals.end() && !is_false(value)) {
+      return fail(ErrorCode::invalid_request, std::string(refused->what) + " not offered here: parameter " +
+                                                  shown(field.key) + " of " + owner.where());
     }
   }
   return std::optional(std::move(*parameters));

@@ -153,8 +153,8 @@ Result<Page> page_of(std::vector<ModelInfo> models, std::optional<std::string_vi
   const auto size = read_limit(limit);
   if (size.has_error()) return size.error();
   std::ranges::stable_sort(models, {}, &ModelInfo::name);
-  const auto repeated = std::ranges::unique(models, {}, &ModelInfo::name);
-  models.erase(repeated.begin(), repeated.end());
+  const auto same_name = [](const ModelInfo& a, const ModelInfo& b) { return a.name == b.name; };
+  models.erase(std::unique(models.begin(), models.end(), same_name), models.end());
   auto first = models.begin();
   if (token) {
     const auto last_seen = read_token(*token);
