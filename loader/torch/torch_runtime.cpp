@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/python/update_graph_executor_opt.h>
+#include <torch/csrc/jit/runtime/print_handler.h>
 #include <torch/csrc/jit/runtime/profiling_graph_executor_impl.h>
 #include <torch/csrc/jit/serialization/import.h>
 #include <torch/version.h>
@@ -31,6 +32,8 @@ void set_blas_threads(int count) {
   if (auto* set = symbol<void(int)>("MKL_Set_Num_Threads")) set(count);
 }
 
+void drop(const std::string&) {}
+
 /// A load from memory fills libtorch's table of operator upgraders, which is not safe to fill from two threads.
 void fill_upgrader_table() {
   torch::jit::Module empty("Empty");
@@ -52,7 +55,7 @@ struct ThreadSetup {
 
 }  // namespace
 
-void start_torch_runtime(std::size_t intra_op) {
+void start_torch_runtime(std::size_t intra_op, ModelPrint print) {
   install_tensor_allocator();
   intra_op_threads.store(static_cast<int>(std::max<std::size_t>(intra_op, 1)));
   torch::jit::FusionStrategy no_fusion{{torch::jit::FusionBehavior::STATIC, 0}};
@@ -60,6 +63,7 @@ void start_torch_runtime(std::size_t intra_op) {
   at::set_num_threads(intra_op_threads.load());
   at::set_num_interop_threads(1);
   set_blas_threads(intra_op_threads.load());
+  torch::jit::setPrintHandler(print != nullptr ? print : &drop);
   fill_upgrader_table();
 }
 

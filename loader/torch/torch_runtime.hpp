@@ -9,7 +9,10 @@ namespace mme::loader {
 
 /// Once, in main, before any other thread and before anything else of libtorch is used: installs the metering
 /// allocator, turns the fusing executor off, sets thread counts. `intra_op`: threads one operator may use, at least 1.
-void start_torch_runtime(std::size_t intra_op);
+/// `print` gets what models print (any thread, several at once); without it that text is dropped, for it must never mix
+/// with a log on standard output.
+using ModelPrint = void (*)(const std::string& text);
+void start_torch_runtime(std::size_t intra_op, ModelPrint print = nullptr);
 
 /// Makes the calling thread fit to load and run models: inference mode for the thread's life, optimising executor off,
 /// thread counts. TorchLoader and TorchModel call it; a pool may call it earlier. Cheap when called again.
