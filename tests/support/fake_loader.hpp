@@ -106,6 +106,9 @@ class FakeLoader final : public loader::ModelLoader {
   }
   [[nodiscard]] Testimony& testimony() const noexcept { return *testimony_; }
 
+  /// For tests that look after the loader is gone.
+  [[nodiscard]] std::shared_ptr<const Testimony> share_testimony() const noexcept { return testimony_; }
+
   [[nodiscard]] loader::Result<loader::Estimate> estimate(const loader::ModelSpec& spec) const override {
     ++testimony_->estimates;
     const FakeArtifact artifact = find(spec);
