@@ -1,0 +1,70 @@
+// The running server: every part, in the order it starts. Wiring only; each part's decisions are its own.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <memory>
+#include <string>
+
+#include "cache/model_cache.hpp"
+#include "loader/repository/catalog.hpp"
+#include "loader/torch/torch_loader.hpp"
+#include "server/app/log.hpp"
+#include "server/config/memory_budget.hpp"
+#include "server/config/settings.hpp"
+#include "server/http/server.hpp"
+#include "server/inference/inference_service.hpp"
+#include "server/inference/worker_pool.hpp"
+#include "server/metrics/metrics.hpp"
+
+namespace mme::server {
+
+/// What the machine gives, as it was found at start.
+struct Resources {
+  unsigned cores = 1;
+  MemoryBudget memory;
+};
+
+/// One per process. run() is called once, on the main thread.
+class Application {
+ public:
+  Application(Settings settings, Resources resources);
+  ~Application();
+
+  /// Serves until SIGTERM or SIGINT, then drains. The process's exit code.
+  int run();
+
+ private:
+  [[nodiscard]] cache::CacheOptions cache_options();
+  [[nodiscard]] InferenceOptions inference_options() const;
+  [[nodiscard]] HttpOptions http_options() const;
+  [[nodiscard]] bool admin_mounted() const;
+  [[nodiscard]] bool on_loopback() const;
+  Result<Router> make_router();
+  Result<std::uint16_t> listen();
+  void log_start(std::uint16_t port) const;
+  asio::awaitable<void> tick_cache();
+  asio::awaitable<void> preload();
+  asio::awaitable<void> serve_until_signal();
+
+  // Members start from top to bottom and end from bottom to top. In particular compute_ ends (and joins) before the
+  // cache that its leases belong to, and the cache before the pools it loads and destroys on.
+  const Settings settings_;
+  const Resources resources_;
+  Metrics metrics_;
+  EventLog event_log_;
+  BothObservers observer_{metrics_, event_log_};
+  loader::TorchLoader loader_;
+  loader::Catalog catalog_;
+  WorkerPool loads_;
+  WorkerPool reaper_;
+  cache::ModelCache cache_;
+  WorkerPool compute_;
+  InferenceService service_;
+  asio::io_context io_;
+  std::unique_ptr<Server> server_;
+  std::atomic<bool> stopping_{false};
+};
+
+}  // namespace mme::server

@@ -1,0 +1,68 @@
+// The program `mme`: command line, process set-up, then the server.
+// Order matters: libtorch's libraries read their environment when they are loaded, so it is completed and the program
+// started anew before anything of libtorch is touched.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "loader/torch/process_environment.hpp"
+#include "loader/torch/torch_runtime.hpp"
+#include "server/app/application.hpp"
+#include "server/app/log.hpp"
+#include "server/cli/check.hpp"
+#include "server/cli/command_line.hpp"
+#include "server/metrics/process_memory.hpp"
+
+namespace {
+
+using namespace mme::server;
+
+/// Adds what is absent and starts the program anew; returns when nothing is absent or the system refuses.
+void complete_environment(char** argv, unsigned intra_op) {
+  bool changed = false;
+  for (const auto& [name, value] : mme::loader::required_environment(intra_op)) {
+    if (std::getenv(name.c_str()) != nullptr) continue;
+    setenv(name.c_str(), value.c_str(), 0);
+    changed = true;
+  }
+  if (changed) execv("/proc/self/exe", argv);
+}
+
+int serve(const Resolved& resolved, char** argv) {
+  const Settings& settings = resolved.settings;
+  complete_environment(argv, settings.threads.intra_op);
+  open_log(LogLevel::access);
+  mme::loader::start_torch_runtime(settings.threads.intra_op);
+  for (const std::string& variable : resolved.ignored) {
+    log(LogLevel::info, "variable_ignored", {{"variable", std::string_view(variable)}});
+  }
+  const Machine machine = read_machine();
+  const unsigned workers = settings.compute_threads(machine.cores()) + settings.threads.loader;
+  auto memory = memory_budget(settings, machine, process_memory().rss_bytes, workers);
+  if (!memory) {
+    log(LogLevel::error, "budget", {{"message", std::string_view(memory.error().message)}});
+    return 1;
+  }
+  return Application(settings, {machine.cores(), std::move(*memory)}).run();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const CommandLine line = parse_command_line({argv, argv + argc}, process_environment());
+  switch (line.command) {
+    case Command::none: std::fputs(line.output.c_str(), line.exit_code == 0 ? stdout : stderr); return line.exit_code;
+    case Command::version: std::puts("mme " MME_VERSION); return 0;
+    case Command::check: {
+      const CheckReport report = check_report(line.resolved);
+      std::fputs(report.settings.c_str(), stdout);
+      std::fputs(report.problems.c_str(), stderr);
+      return report.problems.empty() ? 0 : kBadUsage;
+    }
+    case Command::serve: return serve(line.resolved, argv);
+  }
+  return kBadUsage;
+}
