@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "loader/torch/operator_rules.hpp"
+#include "loader/torch/taint.hpp"
 
 namespace mme::loader {
 namespace {
@@ -23,71 +24,6 @@ using jit::Value;
 
 constexpr std::size_t most_steps = 2'000'000;
 constexpr int deepest_call = 200;
-
-/// What memory a value may be, or lead to.
-struct Taint {
-  bool state = false;                ///< the model's own
-  std::uint64_t arguments = 0;       ///< one bit per argument of forward; the last stands for all beyond it
-  std::optional<c10::IValue> exact;  ///< the very value, when it is the same in every call
-
-  [[nodiscard]] bool any() const noexcept { return state || arguments != 0; }
-};
-
-bool is_same(const c10::IValue& a, const c10::IValue& b) {
-  if (a.isBool() && b.isBool()) return a.toBool() == b.toBool();
-  if (a.isInt() && b.isInt()) return a.toInt() == b.toInt();
-  return a.is(b);
-}
-
-bool is_same(const Taint& a, const Taint& b) {
-  if (a.state != b.state || a.arguments != b.arguments || a.exact.has_value() != b.exact.has_value()) return false;
-  return !a.exact || is_same(*a.exact, *b.exact);
-}
-
-/// Either of two. Absorbing nothing keeps what is exact only when both are the same value.
-Taint join(const Taint& a, const Taint& b) {
-  Taint both{a.state || b.state, a.arguments | b.arguments, std::nullopt};
-  if (a.exact && b.exact && is_same(*a.exact, *b.exact)) both.exact = a.exact;
-  return both;
-}
-
-void absorb(Taint& into, const Taint& other) {
-  into.state = into.state || other.state;
-  into.arguments |= other.arguments;
-}
-
-/// Whether a value of this type is memory that could be written to, or holds some.
-bool carries(const c10::Type& type) {
-  switch (type.kind()) {
-    case c10::TypeKind::IntType:
-    case c10::TypeKind::FloatType:
-    case c10::TypeKind::ComplexType:
-    case c10::TypeKind::BoolType:
-    case c10::TypeKind::NumberType:
-    case c10::TypeKind::StringType:
-    case c10::TypeKind::NoneType:
-    case c10::TypeKind::DeviceObjType:
-    case c10::TypeKind::FunctionType:
-    case c10::TypeKind::EnumType: return false;
-    case c10::TypeKind::OptionalType:
-    case c10::TypeKind::TupleType:
-      return std::ranges::any_of(type.containedTypes(), [](const c10::TypePtr& inner) { return carries(*inner); });
-    default: return true;
-  }
-}
-
-bool is_container(const c10::Type& type) {
-  switch (type.kind()) {
-    case c10::TypeKind::ListType:
-    case c10::TypeKind::DictType:
-    case c10::TypeKind::TupleType:
-    case c10::TypeKind::ClassType:
-    case c10::TypeKind::FutureType: return true;
-    case c10::TypeKind::OptionalType:
-      return std::ranges::any_of(type.containedTypes(), [](const c10::TypePtr& inner) { return is_container(*inner); });
-    default: return false;
-  }
-}
 
 /// Values of one function's graph as one call site sees them.
 using Frame = std::unordered_map<const Value*, Taint>;
@@ -106,8 +42,7 @@ class Analysis {
       before = heap_;
       std::vector<Taint> arguments(count + 1);
       arguments[0] = {true, 0, module._ivalue()};
-      for (std::size_t i = 0; i < count; ++i)
-        arguments[i + 1].arguments = std::uint64_t{1} << std::min<std::size_t>(i, 63);
+      for (std::size_t i = 0; i < count; ++i) arguments[i + 1].arguments = Taint::bit_of(i);
       static_cast<void>(call(&forward, std::move(arguments)));
     } while (!is_same(before, heap_) && !report_.writes_state);
     return std::move(report_);
@@ -120,14 +55,14 @@ class Analysis {
       report_.reason = how;
     }
     for (std::size_t i = 0; target.arguments != 0 && i < report_.written_arguments.size(); ++i) {
-      if ((target.arguments >> std::min<std::size_t>(i, 63) & 1) != 0) report_.written_arguments[i] = true;
+      if ((target.arguments & Taint::bit_of(i)) != 0) report_.written_arguments[i] = true;
     }
   }
 
   Taint& at(Frame& frame, const Value* value) { return frame[value]; }
 
   void set(Frame& frame, const Value* value, Taint taint) {
-    if (!carries(*value->type())) taint = {false, 0, std::move(taint.exact)};
+    if (!carries_memory(*value->type())) taint = {false, 0, std::move(taint.exact)};
     frame[value] = std::move(taint);
   }
 
