@@ -184,7 +184,8 @@ asio::awaitable<void> Application::preload() {
   names.erase(std::unique(names.begin(), names.end()), names.end());
   for (const auto& name : names) {
     const auto deadline = loader::Clock::now() + settings_.cache.load_timeout;
-    const auto loaded = co_await service_.load(ModelRef{name, std::nullopt}, std::nullopt, deadline);
+    ModelRef model{name, std::nullopt};
+    const auto loaded = co_await service_.load(std::move(model), std::nullopt, deadline);
     if (!loaded && loaded.error().code != ErrorCode::already_loaded) {
       log(LogLevel::error, "preload_failed",
           {{"model", std::string_view(name)}, {"message", std::string_view(loaded.error().message)}});

@@ -31,11 +31,15 @@ void complete_environment(char** argv, unsigned intra_op) {
   if (changed) execv("/proc/self/exe", argv);
 }
 
+void log_model_print(const std::string& text) {
+  log(LogLevel::info, "model_printed", {{"text", std::string_view(text)}});
+}
+
 int serve(const Resolved& resolved, char** argv) {
   const Settings& settings = resolved.settings;
   complete_environment(argv, settings.threads.intra_op);
   open_log(LogLevel::access);
-  mme::loader::start_torch_runtime(settings.threads.intra_op);
+  mme::loader::start_torch_runtime(settings.threads.intra_op, &log_model_print);
   for (const std::string& variable : resolved.ignored) {
     log(LogLevel::info, "variable_ignored", {{"variable", std::string_view(variable)}});
   }

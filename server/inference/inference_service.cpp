@@ -91,12 +91,14 @@ asio::awaitable<Result<InferenceResult>> InferenceService::infer(ModelRef model,
   if (!spec) co_return spec.error();
   record.model = model.name;
   cache::CallRequest request{deadline, payload(inputs), 0, false};
-  CallOutcome outcome = co_await run_call(cache_, compute_, Call{*spec, inputs, request});
+  Call first{*spec, inputs, request};
+  CallOutcome outcome = co_await run_call(cache_, compute_, std::move(first));
   note(record, outcome);
   if (worth_another_try(outcome)) {
     request.alone = true;
     request.least_bytes = outcome.peak_bytes;
-    outcome = co_await run_call(cache_, compute_, Call{*spec, std::move(inputs), request});
+    Call second{*spec, std::move(inputs), request};
+    outcome = co_await run_call(cache_, compute_, std::move(second));
     note(record, outcome);
   }
   if (!outcome.outputs) co_return outcome.outputs.error();
@@ -109,9 +111,10 @@ asio::awaitable<Result<ModelInfo>> InferenceService::load(ModelRef model, std::o
                                                           Deadline deadline) {
   auto spec = url ? catalog_.resolve_url(model.name, *url) : resolve(model);
   if (!spec) co_return spec.error();
-  const auto done = co_await await_done([&cache = cache_, spec = *spec, deadline](cache::ModelCache::DoneHandler on) {
+  auto start = [&cache = cache_, spec = *spec, deadline](cache::ModelCache::DoneHandler on) {
     cache.load(spec, deadline, std::move(on));
-  });
+  };
+  const auto done = co_await await_done(std::move(start));
   if (!done) co_return done.error();
   if (url) catalog_.register_alias(model.name, *url);
   co_return describe(model);
@@ -128,10 +131,10 @@ asio::awaitable<Result<void>> InferenceService::unload(ModelRef model, Deadline 
   }
   if (versions.empty()) co_return fail(ErrorCode::model_unknown, "the model is not in memory");
   for (const auto& version : versions) {
-    const auto done = co_await await_done(
-        [&cache = cache_, name = model.name, version, deadline](cache::ModelCache::DoneHandler on) {
-          cache.unload(name, version, deadline, std::move(on));
-        });
+    auto start = [&cache = cache_, name = model.name, version, deadline](cache::ModelCache::DoneHandler on) {
+      cache.unload(name, version, deadline, std::move(on));
+    };
+    const auto done = co_await await_done(std::move(start));
     if (!done) co_return done.error();
   }
   catalog_.unregister_alias(model.name);

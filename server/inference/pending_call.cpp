@@ -127,8 +127,10 @@ struct Initiate {
 }  // namespace
 
 asio::awaitable<CallOutcome> run_call(cache::ModelCache& cache, WorkerPool& compute, Call call) {
-  co_return co_await asio::async_initiate<const asio::use_awaitable_t<>&, void(CallOutcome)>(
-      Initiate{cache, compute, std::move(call)}, asio::use_awaitable);
+  // Named, because g++ 12 copies a braced temporary inside a co_await bit by bit, and strings do not survive that.
+  Initiate initiate{cache, compute, std::move(call)};
+  co_return co_await asio::async_initiate<const asio::use_awaitable_t<>&, void(CallOutcome)>(std::move(initiate),
+                                                                                             asio::use_awaitable);
 }
 
 }  // namespace mme::server
