@@ -52,6 +52,7 @@ void print_table(std::ostream& out, const std::vector<ModelRow>& rows) {
     total.evictions += row.evictions;
   }
   print_row(out, "all", total);
+  out << "A request that is neither a hit nor a load waited for a load that was already under way.\n";
 }
 
 void print_failures(std::ostream& out, const std::vector<ModelRow>& rows) {
@@ -66,7 +67,7 @@ void print_failures(std::ostream& out, const std::vector<ModelRow>& rows) {
 void print_memory(std::ostream& out, double models_bytes, const MemorySample& before, const MemorySample& worst,
                   unsigned pages) {
   const auto line = [&](const char* what, double bytes, const std::string& remark) {
-    out << format("%-38s %10s  %s\n", what, human_bytes(bytes).c_str(), remark.c_str());
+    out << format("%-38s %10s", what, human_bytes(bytes).c_str()) << (remark.empty() ? "" : "  ") << remark << "\n";
   };
   line("all models on disk", models_bytes, "");
   line("memory budget", worst.budget, format("%.0f %% of the models", 100 * worst.budget / models_bytes));

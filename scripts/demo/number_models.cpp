@@ -64,7 +64,7 @@ def forward(self, readings) -> Dict[str, Tensor]:
     x = torch.linear(x, self.up2_weight, self.up2_bias)
     return {'reconstruction': x, 'score': torch.mean((x - readings) * (x - readings), [-1])}
 )");
-  return {"anomaly-sensors", "autoencoder, dict output", model, {{"readings", torch::rand({1, 256})}}};
+  return {"anomaly-sensors", "dict of two outputs", model, {{"readings", torch::rand({1, 256})}}};
 }
 
 Example make_counter() {
