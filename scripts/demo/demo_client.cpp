@@ -184,7 +184,7 @@ bool report(const std::vector<DemoModel>& models, const Findings& findings) {
   mme::demo::print_memory(std::cout, bytes, findings.before, findings.worst, findings.pages);
   const mme::server::TargetReport total = findings.load.total();
   if (total.ok != total.requests) {
-    std::cout << "\nEvery request that did not get an answer:\n";
+    std::cout << "\nRequests that did not end well:\n";
     mme::demo::print_failures(std::cout, rows);
   }
   std::cout << "\n";
