@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "cache/faults.hpp"
+
 namespace mme::cache {
 
 Ledger::Ledger(CacheOptions options) : options_(std::move(options)), ceiling_(options_.budget) {
@@ -116,6 +118,9 @@ Ledger::Answer Ledger::acquire(const ModelSpec& spec, const CallRequest& request
   }
   NameSlot* slot = directory_.find(spec);
   Entry* entry = slot == nullptr ? nullptr : serving(*slot, spec.artifact, now, false);
+  if (fault("second_load") && entry != nullptr && entry->loading()) {
+    entry = nullptr;
+  }
   Answer answer;
   if (entry == nullptr) {
     if (!options_.evicts) {

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <utility>
 
+#include "cache/faults.hpp"
 #include "cache/ledger.hpp"
 
 namespace mme::cache {
@@ -132,7 +133,9 @@ void Ledger::end_lease(const LeaseTerms& terms, GrantAccount& account, TimePoint
   }
   touch(entry, now);
   maybe_retire(entry, now, out);
-  pump(now, out);
+  if (!fault("wake_up_dropped")) {
+    pump(now, out);
+  }
 }
 
 void Ledger::learn(const LeaseTerms& terms, std::size_t peak) {

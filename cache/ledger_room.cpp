@@ -4,6 +4,7 @@
 #include <cassert>
 #include <utility>
 
+#include "cache/faults.hpp"
 #include "cache/ledger.hpp"
 #include "cache/victims.hpp"
 
@@ -19,7 +20,8 @@ std::size_t Ledger::floor() const noexcept {
 }
 
 Ledger::Signed Ledger::free_for_calls() const noexcept {
-  return static_cast<Signed>(options_.budget) - static_cast<Signed>(charges_.total() + promised_);
+  const std::size_t uncharged = fault("draining_uncharged") ? charges_.use().draining : 0;
+  return static_cast<Signed>(options_.budget) - static_cast<Signed>(charges_.total() - uncharged + promised_);
 }
 
 Ledger::Signed Ledger::free_for_loads() const noexcept {
@@ -131,7 +133,7 @@ TimePoint Ledger::short_since(const Entry& entry) const noexcept {
 }
 
 bool Ledger::overdue(const Entry& head, TimePoint now) const noexcept {
-  return options_.evicts && now - short_since(head) >= options_.claim_after;
+  return !fault("overdue_off") && options_.evicts && now - short_since(head) >= options_.claim_after;
 }
 
 /// Everything that can happen now, happens: claims are served in order, calls start, models leave.
@@ -336,8 +338,9 @@ bool Ledger::outwaited(const Entry& entry, const Waiter& waiter) const noexcept 
 }
 
 bool Ledger::may_go(const Entry& entry, const Entry* beneficiary) const {
-  if (entry.phase != Phase::ready || entry.doomed || entry.in_use() || entry.spec.settings.pinned ||
-      &entry == beneficiary || (!entry.waiters.empty() && !outwaited(entry, entry.waiters.front()))) {
+  if (entry.phase != Phase::ready || entry.doomed || (entry.in_use() && !fault("lease_not_taken")) ||
+      entry.spec.settings.pinned || &entry == beneficiary ||
+      (!entry.waiters.empty() && !outwaited(entry, entry.waiters.front()))) {
     return false;
   }
   if (beneficiary == nullptr || beneficiary->spec.name != entry.spec.name) {
@@ -353,6 +356,9 @@ std::vector<Entry*> Ledger::idle_entries(const Entry* beneficiary) const {
     if (may_go(*entry, beneficiary)) {
       idle.push_back(entry);
     }
+  }
+  if (fault("most_recent_first")) {
+    std::ranges::reverse(idle);
   }
   return idle;
 }

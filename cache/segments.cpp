@@ -4,6 +4,8 @@
 
 #include <cassert>
 
+#include "cache/faults.hpp"
+
 namespace mme::cache {
 namespace {
 
@@ -57,6 +59,10 @@ void SegmentTable::drop(SegmentRecord* segment, Holding from) noexcept {
   const Kind before = segment->kind();
   --count(*segment, from);
   if (segment->holders() > 0) {
+    if (fault("segment_freed_early")) {
+      charges_.sub(before, segment->bytes);
+      return;
+    }
     charges_.move(before, segment->kind(), segment->bytes);
     return;
   }
