@@ -164,9 +164,18 @@ TEST_CASE("arguments of every kind can be filled", "[values]") {
   const auto text = infer(client(), "instr", inputs({tensor("x", {2}, "BYTES", {"a", "b"})}));
   CHECK(output(text, "OUTPUT__0")["data"] == Json({"a!", "b!"}));
   const Json x = tensor("x", {1}, "FP32", {1});
-  CHECK(infer(client(), "opt", inputs({x})).status == 200);
-  CHECK(infer(client(), "tlist", inputs({tensor("x.0", {1}, "FP32", {1}), tensor("x.1", {1}, "FP32", {2})})).status == 200);
-  CHECK(infer(client(), "tdict", inputs({tensor("x.a", {1}, "FP32", {1}), tensor("x.b", {1}, "FP32", {2})})).status == 200);
+  const Json y = tensor("y", {1}, "FP32", {5});
+  CHECK(output(infer(client(), "opt", inputs({x})), "OUTPUT__0")["data"] == Json({1.0}));
+  CHECK(output(infer(client(), "opt", inputs({x, y})), "OUTPUT__0")["data"] == Json({6.0}));
+  // List[Tensor] and Dict[str, Tensor]: one input an element, in any order.
+  const Json list{tensor("xs.1", {1}, "FP32", {2}), tensor("xs.0", {1}, "FP32", {1})};
+  CHECK(output(infer(client(), "tlist", inputs(list)), "OUTPUT__0")["data"] == Json({3.0}));
+  const Json dict{tensor("xs.b", {1}, "FP32", {2}), tensor("xs.a", {1}, "FP32", {5})};
+  CHECK(output(infer(client(), "tdict", inputs(dict)), "OUTPUT__0")["data"] == Json({3.0}));
+  // int, float and bool scalars.
+  const Json scalars{x, tensor("i", {1}, "INT64", {2}), tensor("f", {1}, "FP64", {0.5}), tensor("b", {1}, "BOOL", {true})};
+  CHECK(output(infer(client(), "scalars", inputs(scalars)), "OUTPUT__0")["data"] == Json({-2.5}));
+  check_refused(infer(client(), "scalars", inputs({x, tensor("i", {1}, "FP32", {2})})), 400);
 }
 
 TEST_CASE("the SageMaker dialect takes a plain JSON array and answers one", "[values]") {
