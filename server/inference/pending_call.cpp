@@ -41,9 +41,11 @@ class PendingCall : public std::enable_shared_from_this<PendingCall<Completion>>
 
   void start() {
     auto self = this->shared_from_this();
-    asio::get_associated_cancellation_slot(handler_).assign([self](asio::cancellation_type type) {
-      if (type != asio::cancellation_type::none) self->abandon("the caller went away");
-    });
+    if (auto slot = asio::get_associated_cancellation_slot(handler_); slot.is_connected()) {
+      slot.assign([self](asio::cancellation_type type) {
+        if (type != asio::cancellation_type::none) self->abandon("the caller went away");
+      });
+    }
     if (call_.request.deadline != loader::Deadline::max()) {
       timer_.expires_at(call_.request.deadline);
       timer_.async_wait([self](boost::system::error_code error) {
@@ -93,7 +95,7 @@ class PendingCall : public std::enable_shared_from_this<PendingCall<Completion>>
     asio::post(executor_, [self = this->shared_from_this(), outcome = std::move(outcome)]() mutable {
       self->timer_.cancel();
       auto handler = std::move(self->handler_);
-      asio::get_associated_cancellation_slot(handler).clear();
+      if (auto slot = asio::get_associated_cancellation_slot(handler); slot.is_connected()) slot.clear();
       std::move(handler)(std::move(outcome));
     });
   }
