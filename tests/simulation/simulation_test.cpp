@@ -1,7 +1,6 @@
-// Drives many seeded schedules through the cache. MME_SIM_SEEDS: how many; MME_SIM_FIRST: from which on; MME_SIM_STEPS: steps
-// of each; MME_SIM_SEED: that one alone, with a trace. A failing seed prints itself.
+// Drives many seeded schedules through the cache. MME_SIM_SEEDS: how many; MME_SIM_FIRST: from which on; MME_SIM_STEPS:
+// steps of each; MME_SIM_SEED: that one alone, with a trace. A failing seed prints itself.
 #include <cstdlib>
-#include <iostream>
 #include <string>
 
 #include "tests/simulation/simulation.hpp"
@@ -34,7 +33,6 @@ TEST_CASE("The cache is right under every schedule") {
   const std::uint64_t seeds = number("MME_SIM_SEEDS", 300);
   const std::uint64_t first = number("MME_SIM_FIRST", 1);
   for (std::uint64_t seed = first; seed < first + seeds; ++seed) {
-    if (std::getenv("MME_SIM_VERBOSE")) std::cerr << seed << std::endl;
     const std::string wrong = outcome(seed, steps, false);
     if (!wrong.empty()) {
       FAIL("seed " << seed << ": " << wrong << " (again, with a trace: MME_SIM_SEED=" << seed << ")");
