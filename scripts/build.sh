@@ -11,6 +11,8 @@ case "$flavour" in
 esac
 shift || true
 
+# So that two clones share what the compiler cache holds.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 mkdir -p build
 cmake --preset "$flavour" >"build/$flavour.log" 2>&1 || { cat "build/$flavour.log"; exit 1; }
 targets=()

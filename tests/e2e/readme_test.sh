@@ -28,7 +28,7 @@ while IFS= read -r command; do
     scripts/demo.sh|scripts/test.sh) test -x "$root/$command" ;;
     scripts/build.sh*) test -x "$root/scripts/build.sh" ;;  # built already, or this would not run
     *"mme serve"*)
-      eval "$command --port $port" 2>log &
+      eval "exec $command --port $port" 2>log &
       server=$!
       for _ in $(seq 100); do grep -q '"event":"listening"' log && break; sleep 0.1; done
       grep -q '"event":"listening"' log || { cat log; exit 1; } ;;
