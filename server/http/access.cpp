@@ -43,6 +43,7 @@ std::string access_json(const AccessLine& access) {
   text(out, "model", access.record.model);
   text(out, "reason", access.record.reason);
   text(out, "cache", access.record.cache);
+  text(out, "fault", access.record.fault);
   optional_real(out, "queue_ms", access.record.queue_ms);
   optional_real(out, "load_ms", access.record.load_ms);
   optional_real(out, "run_ms", access.record.run_ms);

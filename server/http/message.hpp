@@ -56,6 +56,7 @@ struct AccessRecord {
   std::string model;   ///< empty unless the name exists
   std::string reason;  ///< reason(code) of the error that was answered
   std::string cache;   ///< hit, miss, joined
+  std::string fault;   ///< text of an exception that left the handler, a defect of ours; for the log only
   double queue_ms = 0;
   double load_ms = 0;
   double run_ms = 0;

@@ -2,8 +2,6 @@
 // Reads no socket; the shapes of error bodies are the dialects'.
 #include "server/http/router.hpp"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <boost/asio/this_coro.hpp>
 #include <boost/beast/core/string.hpp>
@@ -78,13 +76,13 @@ Reply error_from(const Dialect* dialect, const Error& error, AccessRecord& recor
   return reply;
 }
 
-void log_escape(const Endpoint& endpoint, const std::exception_ptr& escaped) {
+std::string text_of(const std::exception_ptr& escaped) {
   try {
     std::rethrow_exception(escaped);
   } catch (const std::exception& error) {
-    spdlog::error("the handler of {} threw: {}", endpoint.pattern, error.what());
+    return error.what();
   } catch (...) {
-    spdlog::error("the handler of {} threw something that is no exception", endpoint.pattern);
+    return "something that is no exception";
   }
 }
 
@@ -173,7 +171,7 @@ asio::awaitable<Reply> Router::handle(const Request& request, AccessRecord& reco
   if (escaped) {
     const auto state = co_await asio::this_coro::cancellation_state;
     // A handler that was cancelled ends by an exception; that is no defect and nobody reads the reply.
-    if (state.cancelled() == asio::cancellation_type::none) log_escape(*route.endpoint, escaped);
+    if (state.cancelled() == asio::cancellation_type::none) record.fault = text_of(escaped);
     const Error error = fail(ErrorCode::internal, "an internal error");
     reply = error_from(route.endpoint->dialect.get(), error, record);
   }

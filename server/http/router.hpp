@@ -61,8 +61,9 @@ class Router {
 
   /// Finds and runs the handler. Every error becomes a Reply here: unknown paths 404, wrong verbs 405 with Allow,
   /// admin calls without the token 401; HEAD runs GET (the session sends no body). Handlers that throw give 500
-  /// `internal` and one line in the log. Each error reply carries X-MME-Reason, and Retry-After where the code has one;
-  /// for a handler's own error replies both are taken from `exchange.record.reason`, unless they are there.
+  /// `internal`, and what they threw in `record.fault`. Each error reply carries X-MME-Reason, and Retry-After where
+  /// the code has one; for a handler's own error replies both are taken from `exchange.record.reason`, unless they are
+  /// there.
   asio::awaitable<Reply> handle(const Request& request, AccessRecord& record) const;
 
   /// What handle() would answer without running a handler; nullopt when it would run one. Needs no body, so that a

@@ -103,6 +103,16 @@ std::optional<RawReply> RawHttpClient::read(bool head) {
   }
 }
 
+unsigned RawHttpClient::read_status(bool head) {
+  const auto reply = read(head);
+  return reply ? reply->status : 0;
+}
+
+std::string RawHttpClient::read_body() {
+  auto reply = read();
+  return reply ? std::move(reply->body) : std::string();
+}
+
 std::vector<RawReply> RawHttpClient::read_all(std::chrono::milliseconds quiet) {
   while (fill(quiet)) {
   }

@@ -25,7 +25,7 @@ struct RawReply {
 class RawHttpClient {
  public:
   /// Connects to 127.0.0.1. `patience`: longest wait for one read.
-  explicit RawHttpClient(std::uint16_t port, std::chrono::milliseconds patience = std::chrono::seconds(5));
+  explicit RawHttpClient(std::uint16_t port, std::chrono::milliseconds patience = std::chrono::seconds(30));
   ~RawHttpClient();
   RawHttpClient(RawHttpClient&& other) noexcept;
   RawHttpClient(const RawHttpClient&) = delete;
@@ -42,6 +42,9 @@ class RawHttpClient {
   /// One whole answer, 1xx included; nullopt when the connection ends or falls silent before it is complete.
   /// `head`: the answer is to HEAD and has no body.
   std::optional<RawReply> read(bool head = false);
+  /// Of the next answer; 0 and empty when none comes.
+  unsigned read_status(bool head = false);
+  std::string read_body();
   /// All answers until the connection ends or falls silent for `quiet`.
   std::vector<RawReply> read_all(std::chrono::milliseconds quiet);
 

@@ -46,7 +46,7 @@ class HttpFixture {
   HttpFixture& operator=(const HttpFixture&) = delete;
 
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
-  [[nodiscard]] RawHttpClient client(std::chrono::milliseconds patience = std::chrono::seconds(5)) const {
+  [[nodiscard]] RawHttpClient client(std::chrono::milliseconds patience = std::chrono::seconds(30)) const {
     return RawHttpClient(port_, patience);
   }
   [[nodiscard]] server::Server& server() noexcept { return *server_; }
@@ -70,7 +70,7 @@ extern const std::string kPingRequest;
 std::string get_request(const std::string& target, const std::string& more = "");
 std::string post_request(const std::string& target, const std::string& body, const std::string& more = "");
 
-/// True as soon as `condition` is; false after five seconds.
+/// True as soon as `condition` is; false after half a minute.
 bool eventually(const std::function<bool()>& condition);
 
 }  // namespace mme::test

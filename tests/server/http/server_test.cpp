@@ -65,7 +65,7 @@ TEST_CASE("a listener on all addresses takes any Host, a loopback one only its o
     HttpFixture server(options);
     auto client = server.client();
     client.send(request);
-    CHECK(client.read()->status == 200);
+    CHECK(client.read_status() == 200);
   }
   SECTION("loopback") {
     HttpFixture server;
@@ -81,7 +81,7 @@ TEST_CASE("a listener on all addresses takes any Host, a loopback one only its o
     HttpFixture server(options);
     auto client = server.client();
     client.send(request);
-    CHECK(client.read()->status == 200);
+    CHECK(client.read_status() == 200);
   }
 }
 
@@ -93,7 +93,7 @@ TEST_CASE("connections over the limit get 503 and those before them live") {
   for (int i = 0; i < 3; ++i) {
     clients.push_back(server.client());
     clients.back().send(kPingRequest);
-    CHECK(clients.back().read()->status == 200);
+    CHECK(clients.back().read_status() == 200);
   }
   for (int i = 0; i < 5; ++i) {
     auto client = server.client();
@@ -108,14 +108,14 @@ TEST_CASE("connections over the limit get 503 and those before them live") {
   CHECK(eventually([&] { return server.server().counts().connections == 2; }));
   auto client = server.client();
   client.send(kPingRequest);
-  CHECK(client.read()->status == 200);
+  CHECK(client.read_status() == 200);
 }
 
 TEST_CASE("when descriptors run out the listener waits, and goes on when there are some again") {
   HttpFixture server;
   auto before = server.client();
   before.send(kPingRequest);
-  CHECK(before.read()->status == 200);
+  CHECK(before.read_status() == 200);
   rlimit old{};
   REQUIRE(getrlimit(RLIMIT_NOFILE, &old) == 0);
   // The client's end needs a descriptor too: take all but one.
@@ -130,7 +130,7 @@ TEST_CASE("when descriptors run out the listener waits, and goes on when there a
   waiting.send(kPingRequest);
   CHECK(!waiting.read());
   before.send(kPingRequest);
-  CHECK(before.read()->status == 200);
+  CHECK(before.read_status() == 200);
   for (const int fd : taken) close(fd);
   setrlimit(RLIMIT_NOFILE, &old);
   CHECK(eventually([&] { return waiting.read().has_value(); }));
@@ -140,11 +140,11 @@ TEST_CASE("drain closes idle connections at once and lets running requests end")
   HttpFixture server;
   auto idle = server.client();
   idle.send(kPingRequest);
-  CHECK(idle.read()->status == 200);
+  CHECK(idle.read_status() == 200);
   auto busy = server.client();
   busy.send(slow(150) + kPingRequest);
   REQUIRE(eventually([&] { return server.seen().handled == 2; }));
-  const auto done = server.drain(5s);
+  const auto done = server.drain(30s);
   CHECK(idle.closed());
   CHECK(!done->load());
   const auto reply = busy.read();
@@ -164,7 +164,7 @@ TEST_CASE("what the kernel had accepted before the drain is answered") {
   REQUIRE(eventually([&] { return server.seen().handled == 1; }));
   std::vector<RawHttpClient> clients;
   for (int i = 0; i < 20; ++i) clients.push_back(server.client());
-  const auto done = server.drain(5s);
+  const auto done = server.drain(30s);
   for (auto& client : clients) client.send(kPingRequest);
   for (auto& client : clients) {
     const auto reply = client.read();
@@ -197,11 +197,11 @@ TEST_CASE("clients in every state do not hold the drain up") {
   auto in_body = server.client();
   in_body.send("POST /echo/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nabc");
   auto in_reply = server.client();
-  in_reply.send("GET /big?bytes=100000000 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  in_reply.send("GET /big?bytes=30000000 HTTP/1.1\r\nHost: localhost\r\n\r\n");
   REQUIRE(eventually([&] { return server.seen().handled == 1; }));
   const auto done = server.drain(50ms);
-  CHECK(in_head.read()->status == 503);
-  CHECK(in_body.read()->status == 503);
+  CHECK(in_head.read_status() == 503);
+  CHECK(in_body.read_status() == 503);
   CHECK(eventually([&] { return done->load(); }));
   CHECK(server.server().counts().connections == 0);
 }

@@ -14,12 +14,18 @@ using namespace std::chrono_literals;
 
 namespace {
 
-FixtureOptions short_times() {
+// Each test shortens only the time that it is about, so that a slow machine does not run into another one.
+FixtureOptions short_header() {
   FixtureOptions options;
-  options.http.timeouts.header = 100ms;
-  options.http.timeouts.body_idle = 100ms;
-  options.http.timeouts.write_idle = 100ms;
-  options.http.timeouts.keep_alive = 100ms;
+  options.http.timeouts.header = 500ms;
+  return options;
+}
+
+FixtureOptions short_idle() {
+  FixtureOptions options;
+  options.http.timeouts.body_idle = 200ms;
+  options.http.timeouts.write_idle = 200ms;
+  options.http.timeouts.keep_alive = 200ms;
   return options;
 }
 
@@ -59,7 +65,8 @@ TEST_CASE("the answer to a refused upload arrives although the client is still s
   for (int i = 0; i < 20; ++i) {
     auto client = server.client();
     client.send("POST /echo/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2000000\r\n\r\n");
-    client.send(std::string(2'000'000, 'x'));
+    // Without time to take the rest, the kernel would answer the client's bytes with a reset.
+    CHECK(client.send(std::string(2'000'000, 'x')));
     const auto reply = client.read();
     REQUIRE(reply);
     CHECK(reply->status == 413);
@@ -67,7 +74,7 @@ TEST_CASE("the answer to a refused upload arrives although the client is still s
 }
 
 TEST_CASE("a slow header is answered 408 and cut") {
-  HttpFixture server(short_times());
+  HttpFixture server(short_header());
   auto client = server.client();
   client.send("GET /ping HTT");
   const auto reply = client.read();
@@ -78,21 +85,21 @@ TEST_CASE("a slow header is answered 408 and cut") {
 }
 
 TEST_CASE("a header that drips in is cut by its total time") {
-  HttpFixture server(short_times());
+  HttpFixture server(short_header());
   auto client = server.client();
   bool open = true;
   for (int i = 0; i < 100 && open; ++i) {
     open = client.send("X");
     std::this_thread::sleep_for(10ms);
   }
-  CHECK(client.read()->status == 408);
+  CHECK(client.read_status() == 408);
 }
 
 TEST_CASE("a slow body is answered 408 and cut") {
-  HttpFixture server(short_times());
+  HttpFixture server(short_idle());
   auto client = server.client();
   client.send("POST /echo/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nabc");
-  CHECK(client.read()->status == 408);
+  CHECK(client.read_status() == 408);
   CHECK(client.closed());
 }
 
@@ -103,11 +110,11 @@ TEST_CASE("a body that drips in is cut by the deadline of its request") {
   auto client = server.client();
   client.send("POST /echo/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n");
   for (int i = 0; i < 100 && client.send("x"); ++i) std::this_thread::sleep_for(5ms);
-  CHECK(client.read()->status == 408);
+  CHECK(client.read_status() == 408);
 }
 
 TEST_CASE("a connection without a request is closed without a word") {
-  HttpFixture server(short_times());
+  HttpFixture server(short_header());
   auto client = server.client();
   CHECK(client.closed());
   CHECK(client.rest().empty());
@@ -115,21 +122,21 @@ TEST_CASE("a connection without a request is closed without a word") {
 }
 
 TEST_CASE("an idle connection is closed after the keep-alive time") {
-  HttpFixture server(short_times());
+  HttpFixture server(short_idle());
   auto client = server.client();
   client.send(kPingRequest);
-  CHECK(client.read()->status == 200);
+  CHECK(client.read_status() == 200);
   CHECK(client.closed());
   CHECK(client.rest().empty());
 }
 
 TEST_CASE("a client that does not read its answer is cut") {
-  HttpFixture server(short_times());
+  HttpFixture server(short_idle());
   auto client = server.client();
-  client.send(get_request("/big?bytes=100000000"));
-  CHECK(eventually([&] { return server.server().counts().connections == 0; }));
+  client.send(get_request("/big?bytes=30000000"));
   REQUIRE(eventually([&] { return server.lines().size() == 1; }));
-  CHECK(server.lines()[0].bytes_out < 100'000'000);
+  CHECK(server.lines()[0].bytes_out < 30'000'000);
+  CHECK(eventually([&] { return server.server().counts().connections == 0; }));
 }
 
 TEST_CASE("a reply over the limit becomes a declared refusal") {
@@ -138,9 +145,9 @@ TEST_CASE("a reply over the limit becomes a declared refusal") {
   HttpFixture server(options);
   auto client = server.client();
   client.send(get_request("/big?bytes=1001"));
-  CHECK(client.read()->status == 413);
+  CHECK(client.read_status() == 413);
   client.send(get_request("/big?bytes=1000"));
-  CHECK(client.read()->body.size() == 1000);
+  CHECK(client.read_body().size() == 1000);
 }
 
 TEST_CASE("bodies above the free size are charged while they are held, and refused when there is no room") {
@@ -158,7 +165,7 @@ TEST_CASE("bodies above the free size are charged while they are held, and refus
     client.send(post_request("/slow?ms=50", std::string(200'000, 'x')));
     REQUIRE(eventually([&] { return server.seen().handled == 1; }));
     CHECK(used >= 200'000);
-    CHECK(client.read()->status == 200);
+    CHECK(client.read_status() == 200);
     CHECK(eventually([&] { return used == 0; }));
   }
   SECTION("chunked ones are charged as they grow") {
@@ -168,7 +175,7 @@ TEST_CASE("bodies above the free size are charged while they are held, and refus
                 "0\r\n\r\n");
     REQUIRE(eventually([&] { return server.seen().handled == 1; }));
     CHECK(used >= 200'000);
-    CHECK(client.read()->status == 200);
+    CHECK(client.read_status() == 200);
     CHECK(eventually([&] { return used == 0; }));
   }
   SECTION("no room: 507 before the body is read") {
@@ -180,7 +187,7 @@ TEST_CASE("bodies above the free size are charged while they are held, and refus
   }
   SECTION("no room for a reply") {
     client.send(get_request("/big?bytes=1000001"));
-    CHECK(client.read()->status == 507);
+    CHECK(client.read_status() == 507);
     CHECK(used == 0);
   }
 }
