@@ -46,11 +46,14 @@ Application::Application(Settings settings, Resources resources)
       resources_(std::move(resources)),
       metrics_(MME_VERSION, settings_.metrics.per_model),
       catalog_(settings_.repository.path),
-      loads_({.name = "mme-load", .threads = settings_.threads.loader, .nice = 5,
+      loads_({.name = "mme-load",
+              .threads = settings_.threads.loader,
+              .nice = 5,
               .enter_thread = &loader::enter_torch_thread}),
       reaper_({.name = "mme-reaper", .threads = 1, .nice = 5, .enter_thread = {}}),
       cache_(cache_options(), loader_, loads_.executor(), reaper_.executor(), observer_),
-      compute_({.name = "mme-compute", .threads = settings_.compute_threads(resources_.cores),
+      compute_({.name = "mme-compute",
+                .threads = settings_.compute_threads(resources_.cores),
                 .enter_thread = &loader::enter_torch_thread}),
       service_(catalog_, cache_, compute_, inference_options()) {}
 
@@ -154,13 +157,15 @@ void Application::log_start(std::uint16_t port) const {
   }
   if (loader::is_reference_blas()) {
     log(LogLevel::warning, "reference_blas",
-        {{"message", "libtorch runs on the reference BLAS, which is many times slower than OpenBLAS: "
-                     "install libopenblas0-pthread"}});
+        {{"message",
+          "libtorch runs on the reference BLAS, which is many times slower than OpenBLAS: "
+          "install libopenblas0-pthread"}});
   }
   if (!admin_mounted()) {
     log(LogLevel::warning, "admin_not_mounted",
-        {{"message", "admin calls answer 404 on a listener that is not loopback: set admin.token_file or "
-                     "MME_ADMIN_TOKEN to have them"}});
+        {{"message",
+          "admin calls answer 404 on a listener that is not loopback: set admin.token_file or "
+          "MME_ADMIN_TOKEN to have them"}});
   }
 }
 

@@ -56,7 +56,9 @@ void append_value(std::string& out, const LogValue& value) {
   }
 }
 
-std::int64_t signed_bytes(std::size_t bytes) { return static_cast<std::int64_t>(bytes); }
+std::int64_t signed_bytes(std::size_t bytes) {
+  return static_cast<std::int64_t>(bytes);
+}
 std::string_view version_of(const loader::ModelSpec& spec) {
   return spec.version ? std::string_view(*spec.version) : std::string_view();
 }
@@ -75,7 +77,9 @@ void open_log(LogLevel level) {
   set_log_level(level);
 }
 
-void set_log_level(LogLevel level) { g_level = level; }
+void set_log_level(LogLevel level) {
+  g_level = level;
+}
 
 void log(LogLevel level, std::string_view event, LogFields fields) {
   if (level > g_level.load(std::memory_order_relaxed)) return;
@@ -112,21 +116,29 @@ void EventLog::load_ended(const loader::ModelSpec& spec, std::size_t bytes, std:
         {{"model", spec.name}, {"version", version_of(spec)}, {"bytes", signed_bytes(bytes)}, {"ms", milliseconds}});
   } else {
     log(LogLevel::warning, "load_failed",
-        {{"model", spec.name}, {"version", version_of(spec)}, {"ms", milliseconds},
-         {"reason", loader::reason(error->code)}, {"message", std::string_view(error->message)}});
+        {{"model", spec.name},
+         {"version", version_of(spec)},
+         {"ms", milliseconds},
+         {"reason", loader::reason(error->code)},
+         {"message", std::string_view(error->message)}});
   }
 }
 
 void EventLog::evicted(const loader::ModelSpec& spec, std::size_t bytes, cache::EvictionReason reason,
                        std::string_view cause) {
   log(LogLevel::info, "evicted",
-      {{"model", spec.name}, {"version", version_of(spec)}, {"bytes", signed_bytes(bytes)},
-       {"reason", to_string(reason)}, {"for", cause}});
+      {{"model", spec.name},
+       {"version", version_of(spec)},
+       {"bytes", signed_bytes(bytes)},
+       {"reason", to_string(reason)},
+       {"for", cause}});
 }
 
 void EventLog::refused(const loader::ModelSpec& spec, const loader::Error& error) {
   log(LogLevel::warning, "refused",
-      {{"model", spec.name}, {"version", version_of(spec)}, {"reason", loader::reason(error.code)},
+      {{"model", spec.name},
+       {"version", version_of(spec)},
+       {"reason", loader::reason(error.code)},
        {"message", std::string_view(error.message)}});
 }
 

@@ -27,7 +27,9 @@ std::string_view to_string(cache::CacheResult result) noexcept {
 
 using NameAndVersion = std::pair<std::string, std::optional<std::string>>;
 
-double milliseconds(std::chrono::nanoseconds time) { return std::chrono::duration<double, std::milli>(time).count(); }
+double milliseconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double, std::milli>(time).count();
+}
 
 std::size_t payload(const loader::TensorMap& tensors) {
   std::size_t bytes = 0;
@@ -46,7 +48,7 @@ asio::awaitable<Result<void>> await_done(Start start) {
     });
   };
   co_return co_await asio::async_initiate<const asio::use_awaitable_t<>&, void(Result<void>)>(std::move(initiate),
-                                                                                             asio::use_awaitable);
+                                                                                              asio::use_awaitable);
 }
 
 Presence presence_of(cache::ModelState state) {
@@ -103,8 +105,8 @@ asio::awaitable<Result<InferenceResult>> InferenceService::infer(ModelRef model,
   }
   if (!outcome.outputs) co_return outcome.outputs.error();
   learn_outputs(model.name, *outcome.outputs);
-  co_return InferenceResult{std::move(*outcome.outputs), spec->version,
-                            {record.cache, record.queue_ms, record.load_ms, record.run_ms}};
+  co_return InferenceResult{
+      std::move(*outcome.outputs), spec->version, {record.cache, record.queue_ms, record.load_ms, record.run_ms}};
 }
 
 asio::awaitable<Result<ModelInfo>> InferenceService::load(ModelRef model, std::optional<std::string> url,
@@ -242,7 +244,9 @@ bool InferenceService::ready() {
   return cache_.oldest_waiting_load_seconds() < limit;
 }
 
-bool InferenceService::accepting() { return !draining_; }
+bool InferenceService::accepting() {
+  return !draining_;
+}
 
 void InferenceService::learn_outputs(const std::string& name, const loader::TensorMap& outputs) {
   {

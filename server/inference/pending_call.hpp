@@ -18,8 +18,8 @@ struct CallOutcome {
   loader::Result<loader::TensorMap> outputs;
   cache::Lease::Timing timing;
   double run_ms = 0;
-  bool leased = false;       ///< it got as far as a lease: timing holds
-  bool stateless = false;    ///< of the model that ran
+  bool leased = false;     ///< it got as far as a lease: timing holds
+  bool stateless = false;  ///< of the model that ran
   std::size_t peak_bytes = 0;
 };
 

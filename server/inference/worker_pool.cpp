@@ -76,7 +76,9 @@ WorkerPool::WorkerPool(WorkerPoolOptions options) : impl_(std::make_unique<Impl>
   }
 }
 
-WorkerPool::~WorkerPool() { impl_->stop(); }
+WorkerPool::~WorkerPool() {
+  impl_->stop();
+}
 
 void WorkerPool::post(std::function<void()> task) {
   {
@@ -90,6 +92,8 @@ std::function<void(std::function<void()>)> WorkerPool::executor() {
   return [this](std::function<void()> task) { post(std::move(task)); };
 }
 
-std::size_t WorkerPool::threads() const noexcept { return impl_->options.threads; }
+std::size_t WorkerPool::threads() const noexcept {
+  return impl_->options.threads;
+}
 
 }  // namespace mme::server

@@ -13,7 +13,7 @@ struct WorkerPoolOptions {
   std::string name;  ///< shown by ps and perf; at most 15 characters
   std::size_t threads = 1;
   std::size_t stack_bytes = 64U << 20;
-  int nice = 0;                         ///< added to the threads' nice value
+  int nice = 0;                        ///< added to the threads' nice value
   std::function<void()> enter_thread;  ///< run once by each thread before its first task
 };
 

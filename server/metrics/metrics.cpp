@@ -59,8 +59,8 @@ struct Metrics::Impl {
     const std::lock_guard lock(mutex);
     std::string key = record.dialect + '\n' + label(record.model) + '\n' + std::to_string(status);
     if (const auto found = request_series.find(key); found != request_series.end()) return *found->second;
-    Counter& series = requests.Add(
-        {{"dialect", record.dialect}, {"model", label(record.model)}, {"status", std::to_string(status)}});
+    Counter& series =
+        requests.Add({{"dialect", record.dialect}, {"model", label(record.model)}, {"status", std::to_string(status)}});
     request_series.emplace(std::move(key), &series);
     return series;
   }
@@ -97,8 +97,7 @@ struct Metrics::Impl {
   Family<Counter>& loads = counter(registry, "mme_model_loads_total", "Models brought into memory.");
   Family<Counter>& load_failures = counter(registry, "mme_model_load_failures_total", "Loads that failed.");
   Family<Counter>& hits = counter(registry, "mme_cache_hits_total", "Calls that found their model in memory.");
-  Counter& misses =
-      counter(registry, "mme_cache_misses_total", "Calls that began a load.").Add({});
+  Counter& misses = counter(registry, "mme_cache_misses_total", "Calls that began a load.").Add({});
   Counter& joined =
       counter(registry, "mme_cache_joined_total", "Calls that found their model's load under way.").Add({});
   Family<Counter>& evictions = counter(registry, "mme_cache_evictions_total", "Models that left memory.");
@@ -112,8 +111,7 @@ struct Metrics::Impl {
   Gauge& rss = gauge(registry, "mme_process_rss_bytes", "Resident memory of the process.").Add({});
   Gauge& anon = gauge(registry, "mme_process_anon_bytes", "Anonymous part of it.").Add({});
   Family<Gauge>& models = gauge(registry, "mme_models", "Models by state.");
-  Gauge& oldest_load =
-      gauge(registry, "mme_oldest_waiting_load_seconds", "Age of the oldest load that waits.").Add({});
+  Gauge& oldest_load = gauge(registry, "mme_oldest_waiting_load_seconds", "Age of the oldest load that waits.").Add({});
 };
 
 Metrics::Metrics(std::string version, std::size_t per_model) : impl_(std::make_unique<Impl>(per_model)) {

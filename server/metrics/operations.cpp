@@ -92,7 +92,9 @@ void add_memory(std::string& out, const cache::CacheStatus& status, std::size_t 
   out += '}';
 }
 
-Reply json_reply(std::string body) { return {200, {{"Content-Type", "application/json"}}, std::move(body)}; }
+Reply json_reply(std::string body) {
+  return {200, {{"Content-Type", "application/json"}}, std::move(body)};
+}
 
 }  // namespace
 
@@ -150,8 +152,12 @@ asio::awaitable<Reply> Operations::get_metrics() {
   co_return Reply{200, {{"Content-Type", "text/plain; version=0.0.4; charset=utf-8"}}, metrics_.text(sources_)};
 }
 
-asio::awaitable<Reply> Operations::get_status() { co_return json_reply(status_json(facts_, sources_.cache())); }
+asio::awaitable<Reply> Operations::get_status() {
+  co_return json_reply(status_json(facts_, sources_.cache()));
+}
 
-asio::awaitable<Reply> Operations::get_repository() { co_return json_reply(repository_json(models_.index())); }
+asio::awaitable<Reply> Operations::get_repository() {
+  co_return json_reply(repository_json(models_.index()));
+}
 
 }  // namespace mme::server

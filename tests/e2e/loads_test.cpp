@@ -11,7 +11,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-bool long_run() { return std::getenv("MME_LONG") != nullptr; }
+bool long_run() {
+  return std::getenv("MME_LONG") != nullptr;
+}
 
 double loads_of(const ServerProcess& server, const std::string& model) {
   return server.metric("mme_model_loads_total{model=\"" + model + "\"}");

@@ -16,7 +16,9 @@ inline Json tensor(const std::string& name, std::vector<long> shape, const std::
 }
 
 /// {"inputs":[x]} with two floats, what most models of the test kit take.
-inline Json two_floats() { return {{"inputs", {tensor("x", {2}, "FP32", {1, 2})}}}; }
+inline Json two_floats() {
+  return {{"inputs", {tensor("x", {2}, "FP32", {1, 2})}}};
+}
 
 inline Response infer(HttpClient& client, const std::string& model, const Json& request = two_floats()) {
   return client.post("/v2/models/" + model + "/infer", request);

@@ -40,7 +40,9 @@ class BudgetWatch {
   std::thread thread_;
 };
 
-bool declared(unsigned status) { return status == 429 || status == 503 || status == 504 || status == 507; }
+bool declared(unsigned status) {
+  return status == 429 || status == 503 || status == 504 || status == 507;
+}
 
 }  // namespace
 
@@ -133,7 +135,8 @@ TEST_CASE("a model that can never fit is refused at once and evicts nobody", "[p
 
 TEST_CASE("files that are no models are refused by name and never take the server down", "[pressure]") {
   TempDir repository;
-  install(repository.path(), {{"zero", "zero"}, {"rand", "rand"}, {"trunc", "trunc"}, {"dict", "statedict"}, {"echo", "echo"}});
+  install(repository.path(),
+          {{"zero", "zero"}, {"rand", "rand"}, {"trunc", "trunc"}, {"dict", "statedict"}, {"echo", "echo"}});
   ServerProcess server(repository.path());
   auto client = server.client();
   for (const char* name : {"zero", "rand", "trunc", "dict"}) {

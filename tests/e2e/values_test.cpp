@@ -11,9 +11,9 @@ HttpClient& client() {
   static TempDir repository;
   static const bool installed = [] {
     std::map<std::string, std::string> models;
-    for (const char* name : {"echo", "two", "mlp", "dict", "tuple", "list", "nested", "str", "liststr", "pyint", "none",
-                             "cplx", "i64", "instr", "scalar", "empty", "transp", "nan", "bool", "f16", "bf16", "opt",
-                             "scalars", "tlist", "tdict"}) {
+    for (const char* name : {"echo",  "two",  "mlp",  "dict", "tuple",   "list",   "nested", "str",    "liststr",
+                             "pyint", "none", "cplx", "i64",  "instr",   "scalar", "empty",  "transp", "nan",
+                             "bool",  "f16",  "bf16", "opt",  "scalars", "tlist",  "tdict"}) {
       models[name] = name;
     }
     install(repository.path(), models);
@@ -25,7 +25,9 @@ HttpClient& client() {
   return shared;
 }
 
-Json inputs(Json list) { return {{"inputs", std::move(list)}}; }
+Json inputs(Json list) {
+  return {{"inputs", std::move(list)}};
+}
 
 /// A declared refusal: the status, an {"error"} of one line, no path or address in it.
 void check_refused(const Response& response, unsigned status) {
@@ -110,10 +112,10 @@ TEST_CASE("E22: wrong names and counts are refused", "[values]") {
   Json unknown_output = two_floats();
   unknown_output["outputs"] = {{{"name", "nothing"}}};
   check_refused(infer(client(), "echo", unknown_output), 400);
-  const auto repeated = client().send(
-      "POST", "/v2/models/echo/infer",
-      R"({"inputs":[{"name":"x","shape":[1],"shape":[2],"datatype":"FP32","data":[1,2]}]})",
-      {{"Content-Type", "application/json"}});
+  const auto repeated =
+      client().send("POST", "/v2/models/echo/infer",
+                    R"({"inputs":[{"name":"x","shape":[1],"shape":[2],"datatype":"FP32","data":[1,2]}]})",
+                    {{"Content-Type", "application/json"}});
   check_refused(repeated, 400);
 }
 
@@ -138,20 +140,27 @@ TEST_CASE("numbers that do not fit their type are refused, never rounded to infi
   check_refused(infer(client(), "echo", inputs({tensor("x", {1}, "FLOAT", {1})})), 400);
 }
 
-TEST_CASE("values that are not finite are strings in the Open Inference Protocol and tokens for SageMaker", "[values]") {
+TEST_CASE("values that are not finite are strings in the Open Inference Protocol and tokens for SageMaker",
+          "[values]") {
   const auto oip = infer(client(), "nan");
   INFO(oip.body);
   CHECK(output(oip, "OUTPUT__0")["data"] == Json({"Infinity", "Infinity"}));
-  const auto sagemaker = client().send("POST", "/models/nan/invoke", "[1.0, 0.0]", {{"Content-Type", "application/json"}});
+  const auto sagemaker =
+      client().send("POST", "/models/nan/invoke", "[1.0, 0.0]", {{"Content-Type", "application/json"}});
   CHECK(sagemaker.body == "[Infinity, NaN]");
 }
 
 TEST_CASE("every dtype is echoed as it came", "[values]") {
-  const std::vector<std::pair<std::string, Json>> rows{
-      {"BOOL", {true, false}},   {"UINT8", {0, 255}},    {"INT8", {-128, 127}},
-      {"INT16", {-32768, 32767}}, {"INT32", {-2147483647 - 1, 2147483647}}, {"INT64", {-1, 1}},
-      {"FP16", {0.5, -2.0}},     {"BF16", {0.5, -2.0}},  {"FP32", {0.25, -8.0}},
-      {"FP64", {0.1, -1e300}}};
+  const std::vector<std::pair<std::string, Json>> rows{{"BOOL", {true, false}},
+                                                       {"UINT8", {0, 255}},
+                                                       {"INT8", {-128, 127}},
+                                                       {"INT16", {-32768, 32767}},
+                                                       {"INT32", {-2147483647 - 1, 2147483647}},
+                                                       {"INT64", {-1, 1}},
+                                                       {"FP16", {0.5, -2.0}},
+                                                       {"BF16", {0.5, -2.0}},
+                                                       {"FP32", {0.25, -8.0}},
+                                                       {"FP64", {0.1, -1e300}}};
   for (const auto& [type, data] : rows) {
     const auto response = infer(client(), "echo", inputs({tensor("x", {2}, type, data)}));
     INFO(type << " " << response.body);
@@ -173,7 +182,8 @@ TEST_CASE("arguments of every kind can be filled", "[values]") {
   const Json dict{tensor("xs.b", {1}, "FP32", {2}), tensor("xs.a", {1}, "FP32", {5})};
   CHECK(output(infer(client(), "tdict", inputs(dict)), "OUTPUT__0")["data"] == Json({3.0}));
   // int, float and bool scalars.
-  const Json scalars{x, tensor("i", {1}, "INT64", {2}), tensor("f", {1}, "FP64", {0.5}), tensor("b", {1}, "BOOL", {true})};
+  const Json scalars{x, tensor("i", {1}, "INT64", {2}), tensor("f", {1}, "FP64", {0.5}),
+                     tensor("b", {1}, "BOOL", {true})};
   CHECK(output(infer(client(), "scalars", inputs(scalars)), "OUTPUT__0")["data"] == Json({-2.5}));
   check_refused(infer(client(), "scalars", inputs({x, tensor("i", {1}, "FP32", {2})})), 400);
 }
@@ -183,7 +193,8 @@ TEST_CASE("the SageMaker dialect takes a plain JSON array and answers one", "[va
                                       {{"Content-Type", "application/json; charset=utf-8"}});
   CHECK(response.status == 200);
   CHECK(response.body == "[[1.0, 2.5], [3.0, 4.0]]");
-  const auto ragged = client().send("POST", "/models/echo/invoke", "[[1], [2, 3]]", {{"Content-Type", "application/json"}});
+  const auto ragged =
+      client().send("POST", "/models/echo/invoke", "[[1], [2, 3]]", {{"Content-Type", "application/json"}});
   CHECK(ragged.status == 400);
   CHECK(ragged.json().value("code", 0) == 400);
   const auto other = client().send("POST", "/models/echo/invoke", "x", {{"Content-Type", "text/html"}});

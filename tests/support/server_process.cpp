@@ -56,13 +56,17 @@ TempDir::~TempDir() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-std::filesystem::path program() { return MME_PROGRAM; }
-std::filesystem::path test_models() { return MME_TEST_MODELS; }
+std::filesystem::path program() {
+  return MME_PROGRAM;
+}
+std::filesystem::path test_models() {
+  return MME_TEST_MODELS;
+}
 
 ServerProcess::ServerProcess(const std::filesystem::path& models, std::vector<std::string> arguments,
                              const std::map<std::string, std::string>& environment) {
-  std::vector<std::string> command{program().string(), "serve", "--models", models.string(), "--host", "127.0.0.1",
-                                   "--port", "0"};
+  std::vector<std::string> command{program().string(), "serve",     "--models", models.string(),
+                                   "--host",           "127.0.0.1", "--port",   "0"};
   command.insert(command.end(), arguments.begin(), arguments.end());
   std::vector<std::string> variables;
   for (const auto& [name, value] : environment) variables.push_back(name + "=" + value);
@@ -108,7 +112,9 @@ int ServerProcess::terminate() {
   return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-std::string ServerProcess::log() const { return read_file(directory_.path() / "log"); }
+std::string ServerProcess::log() const {
+  return read_file(directory_.path() / "log");
+}
 
 double ServerProcess::metric(const std::string& series) const {
   std::istringstream lines(HttpClient(port_).get("/metrics").body);
@@ -122,7 +128,8 @@ double ServerProcess::metric_sum(const std::string& name) const {
   double sum = 0;
   std::istringstream lines(HttpClient(port_).get("/metrics").body);
   for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with(name + "{") || line.starts_with(name + " ")) sum += std::stod(line.substr(line.rfind(' ') + 1));
+    if (line.starts_with(name + "{") || line.starts_with(name + " "))
+      sum += std::stod(line.substr(line.rfind(' ') + 1));
   }
   return sum;
 }

@@ -66,10 +66,9 @@ class CallFixture {
     call.spec.artifact.path = name;
     call.request.deadline = deadline;
     auto result = std::make_shared<std::promise<server::CallOutcome>>();
-    boost::asio::co_spawn(boost::asio::make_strand(io), server::run_call(cache, compute, std::move(call)),
-                          [result](const std::exception_ptr&, server::CallOutcome outcome) {
-                            result->set_value(std::move(outcome));
-                          });
+    boost::asio::co_spawn(
+        boost::asio::make_strand(io), server::run_call(cache, compute, std::move(call)),
+        [result](const std::exception_ptr&, server::CallOutcome outcome) { result->set_value(std::move(outcome)); });
     return result->get_future();
   }
 

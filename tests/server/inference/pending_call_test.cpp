@@ -17,7 +17,9 @@ using loader::ErrorCode;
 
 namespace {
 
-loader::Deadline in(std::chrono::milliseconds time) { return loader::Clock::now() + time; }
+loader::Deadline in(std::chrono::milliseconds time) {
+  return loader::Clock::now() + time;
+}
 
 /// A gate that calls wait at until the test opens it.
 struct Gate {
@@ -87,11 +89,11 @@ TEST_CASE("a cancelled call leaves the queue", "[pending_call]") {
   boost::asio::cancellation_signal cancel;
   std::promise<server::CallOutcome> result;
   auto strand = boost::asio::make_strand(fixture.io);
-  boost::asio::co_spawn(strand, server::run_call(fixture.cache, fixture.compute, std::move(call)),
-                        boost::asio::bind_cancellation_slot(
-                            cancel.slot(), [&](const std::exception_ptr&, server::CallOutcome outcome) {
-                              result.set_value(std::move(outcome));
-                            }));
+  boost::asio::co_spawn(
+      strand, server::run_call(fixture.cache, fixture.compute, std::move(call)),
+      boost::asio::bind_cancellation_slot(cancel.slot(), [&](const std::exception_ptr&, server::CallOutcome outcome) {
+        result.set_value(std::move(outcome));
+      }));
   while (fixture.cache.status().entries.at(0).waiting == 0) std::this_thread::sleep_for(1ms);
   boost::asio::post(strand, [&] { cancel.emit(boost::asio::cancellation_type::terminal); });
   CHECK(result.get_future().get().outputs.has_error());

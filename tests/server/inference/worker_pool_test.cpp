@@ -44,9 +44,8 @@ TEST_CASE("each thread enters once, under its name, nice value and stack size", 
   std::promise<int> nice;
   std::promise<std::string> name;
   {
-    WorkerPool pool({.name = "compute", .threads = 1, .stack_bytes = 32U << 20, .nice = 5, .enter_thread = [&] {
-                       ++entered;
-                     }});
+    WorkerPool pool(
+        {.name = "compute", .threads = 1, .stack_bytes = 32U << 20, .nice = 5, .enter_thread = [&] { ++entered; }});
     pool.post([&] {
       pthread_attr_t attributes;
       std::size_t bytes = 0;

@@ -31,9 +31,13 @@ cache::CacheStatus some_status() {
   return status;
 }
 
-std::string scrape(Metrics& metrics) { return metrics.text({some_status, 77}); }
+std::string scrape(Metrics& metrics) {
+  return metrics.text({some_status, 77});
+}
 
-bool has(const std::string& text, const std::string& line) { return ("\n" + text).find("\n" + line) != std::string::npos; }
+bool has(const std::string& text, const std::string& line) {
+  return ("\n" + text).find("\n" + line) != std::string::npos;
+}
 
 }  // namespace
 
