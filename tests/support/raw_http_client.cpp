@@ -40,6 +40,7 @@ RawHttpClient::~RawHttpClient() {
 RawHttpClient::RawHttpClient(RawHttpClient&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)),
       ended_(other.ended_),
+      reset_(other.reset_),
       patience_(other.patience_),
       buffer_(std::move(other.buffer_)) {}
 
@@ -74,6 +75,7 @@ bool RawHttpClient::fill(std::chrono::milliseconds patience) {
   char piece[65536];
   const auto got = ::recv(fd_, piece, sizeof piece, 0);
   ended_ = got <= 0;
+  reset_ = got < 0;
   if (got > 0) buffer_.append(piece, static_cast<std::size_t>(got));
   return got > 0;
 }

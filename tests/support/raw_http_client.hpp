@@ -50,6 +50,8 @@ class RawHttpClient {
 
   /// True when the server closes within the patience; drops what comes before.
   bool closed();
+  /// True when the connection ended by a reset instead of a proper close.
+  [[nodiscard]] bool was_reset() const noexcept { return reset_; }
   /// Bytes that came and belong to no answer.
   [[nodiscard]] const std::string& rest() const noexcept { return buffer_; }
   [[nodiscard]] int descriptor() const noexcept { return fd_; }
@@ -60,6 +62,7 @@ class RawHttpClient {
 
   int fd_ = -1;
   bool ended_ = false;
+  bool reset_ = false;
   std::chrono::milliseconds patience_;
   std::string buffer_;
 };
