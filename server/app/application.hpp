@@ -60,9 +60,9 @@ class Application {
   WorkerPool loads_;
   WorkerPool reaper_;
   cache::ModelCache cache_;
+  asio::io_context io_;  // before compute_: a call that its client gave up still knows where it came from
   WorkerPool compute_;
   InferenceService service_;
-  asio::io_context io_;
   std::unique_ptr<Server> server_;
   std::atomic<bool> stopping_{false};
 };

@@ -9,6 +9,7 @@
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <memory>
+#include <optional>
 
 namespace mme::server {
 namespace {
@@ -36,7 +37,6 @@ class PendingCall : public std::enable_shared_from_this<PendingCall<Completion>>
         compute_(compute),
         call_(std::move(call)),
         executor_(std::move(executor)),
-        timer_(executor_),
         handler_(std::move(handler)) {}
 
   void start() {
@@ -47,8 +47,8 @@ class PendingCall : public std::enable_shared_from_this<PendingCall<Completion>>
       });
     }
     if (call_.request.deadline != loader::Deadline::max()) {
-      timer_.expires_at(call_.request.deadline);
-      timer_.async_wait([self](boost::system::error_code error) {
+      timer_.emplace(executor_, call_.request.deadline);
+      timer_->async_wait([self](boost::system::error_code error) {
         if (!error) self->abandon("the request's deadline passed");
       });
     }
@@ -93,7 +93,7 @@ class PendingCall : public std::enable_shared_from_this<PendingCall<Completion>>
     if (ended_.exchange(true, std::memory_order_acq_rel)) return;
     // Always posted: ending from inside start() must not resume the coroutine before it is suspended.
     asio::post(executor_, [self = this->shared_from_this(), outcome = std::move(outcome)]() mutable {
-      self->timer_.cancel();
+      self->timer_.reset();
       auto handler = std::move(self->handler_);
       if (auto slot = asio::get_associated_cancellation_slot(handler); slot.is_connected()) slot.clear();
       std::move(handler)(std::move(outcome));
@@ -104,7 +104,7 @@ class PendingCall : public std::enable_shared_from_this<PendingCall<Completion>>
   WorkerPool& compute_;
   Call call_;
   asio::any_io_executor executor_;
-  asio::steady_timer timer_;
+  std::optional<asio::steady_timer> timer_;  ///< gone once the call has ended: a running call may outlive it by long
   Completion handler_;
   cache::Lease lease_;
   cache::Ticket ticket_ = 0;

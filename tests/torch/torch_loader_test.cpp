@@ -1,5 +1,6 @@
 // What a load and a call hold of the budget, to the byte; what happens when room ends; and files that want to do harm.
 #include "loader/torch/torch_loader.hpp"
+#include "loader/torch/memory_account.hpp"
 
 #include <filesystem>
 #include <random>
@@ -58,7 +59,8 @@ TEST_CASE("the footprint is what the load holds: every weight once, and little m
   CHECK(footprint.private_bytes < 4 * mib + 4096);
   CHECK(footprint.code_bytes > 1000);
   CHECK(footprint.code_bytes < mib / 4);
-  CHECK(estimate.private_bytes >= footprint.private_bytes + footprint.code_bytes);
+  // Under a sanitizer nothing meters objects, and the code is only estimated itself.
+  if (loader::objects_are_metered()) CHECK(estimate.private_bytes >= footprint.private_bytes + footprint.code_bytes);
   CHECK(estimate.private_bytes < 5 * mib);
 }
 
@@ -173,7 +175,7 @@ TEST_CASE("a call that finds no room is refused, wherever that happens, and the 
       REQUIRE(values_of(call(*model, one_two).value()[1].tensor) == expected);
       if (done && n > 0) break;
     }
-    CHECK(refusals > 20);
+    CHECK(refusals > (loader::objects_are_metered() ? 20U : 2U));
   }
 }
 

@@ -58,6 +58,8 @@ class CallFixture {
     work_.reset();
     for (auto& thread : threads_) thread.join();
   }
+  CallFixture(const CallFixture&) = delete;
+  CallFixture& operator=(const CallFixture&) = delete;
 
   /// One call of model `name` from a coroutine on the io threads.
   std::future<server::CallOutcome> call(const std::string& name, loader::Deadline deadline = loader::Deadline::max()) {
@@ -88,8 +90,8 @@ class CallFixture {
 
  public:
   cache::ModelCache cache;
+  boost::asio::io_context io;  // outlives compute, where given-up calls still run
   server::WorkerPool compute;
-  boost::asio::io_context io;
 
  private:
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_{io.get_executor()};
