@@ -31,6 +31,7 @@ port_from_log() {
 }
 
 start_server() {  # sets server and port; arguments: the budget in bytes
+  : >"$log"  # before the server's own shell makes it: it is read at once
   # In a session of its own, so that Ctrl-C reaches this script only, which then ends the server once and waits.
   setsid build/release/mme serve --models "$work/models" --host 127.0.0.1 --port 0 --memory-budget "$1" \
     >"$work/server.out" 2>"$log" &
