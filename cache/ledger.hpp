@@ -82,7 +82,10 @@ class Ledger {
   /// Evicts idle models until `bytes` of growth will fit once their memory is back; promises that room to the caller,
   /// who waits and then calls end_growth(). False: not enough can go; nothing was done.
   bool begin_growth(bool of_load, std::size_t bytes, TimePoint now, Decisions& out);
-  void end_growth(std::size_t bytes) noexcept { promised_ -= bytes; }
+  void end_growth(std::size_t bytes) noexcept {
+    promised_ -= bytes;
+    moved_since_pump_ = true;
+  }
   /// All promised room is there.
   [[nodiscard]] bool fits_growth(bool of_load) const noexcept;
 
@@ -96,7 +99,7 @@ class Ledger {
   [[nodiscard]] std::size_t budget() const noexcept { return options_.budget; }
   [[nodiscard]] std::size_t floor() const noexcept;
   /// Throws std::logic_error naming the invariant that does not hold.
-  void check(TimePoint now) const;
+  void check() const;
 
  private:
   using Signed = std::int64_t;
@@ -182,8 +185,9 @@ class Ledger {
 
   // check() in parts
   void check_sums() const;
-  void check_entry(const Entry& entry, TimePoint now) const;
-  void check_queues(TimePoint now) const;
+  void check_entry(const Entry& entry) const;
+  void check_queues() const;
+  void check_nobody_waits_in_vain() const;
 
   CacheOptions options_;
   Charges charges_;
@@ -225,6 +229,8 @@ class Ledger {
   std::size_t ceiling_ = 0;               ///< used never exceeds it: the budget, or what was used when it shrank
   bool relieving_ = false;                ///< above a budget that was lowered
   bool stopping_ = false;
+  TimePoint pumped_at_{};          ///< of the last look at who waits
+  bool moved_since_pump_ = false;  ///< grants moved bytes since: somebody may have become able to run, or unable
 };
 
 }  // namespace mme::cache

@@ -133,6 +133,7 @@ void Ledger::end_lease(const LeaseTerms& terms, GrantAccount& account, TimePoint
   }
   touch(entry, now);
   maybe_retire(entry, now, out);
+  moved_since_pump_ = false;
   if (!fault("wake_up_dropped")) {
     pump(now, out);
   }
@@ -141,6 +142,7 @@ void Ledger::end_lease(const LeaseTerms& terms, GrantAccount& account, TimePoint
 void Ledger::learn(const LeaseTerms& terms, std::size_t peak) {
   terms.entry->peaks->learn(terms.input_bytes, peak);
   set_floor_share(*terms.entry, terms.entry->peaks->smallest());
+  moved_since_pump_ = true;
 }
 
 void Ledger::touch(Entry& entry, TimePoint now) noexcept {

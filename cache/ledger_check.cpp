@@ -22,12 +22,12 @@ Holding holding_of(Phase phase) {
 
 }  // namespace
 
-void Ledger::check(TimePoint now) const {
+void Ledger::check() const {
   check_sums();
   std::size_t leases = 0;
   std::size_t reading = 0;
   for (const auto& [id, entry] : entries_) {
-    check_entry(*entry, now);
+    check_entry(*entry);
     leases += entry->leases;
     reading += entry->phase == Phase::reading ? 1 : 0;
   }
@@ -36,7 +36,10 @@ void Ledger::check(TimePoint now) const {
   hold_true(!alone_ || running_ == 1, "a call that must be alone is not");
   hold_true(reading == readers_.size() && reading_ <= reading && reading_ <= options_.loads_at_once,
             "more loads read than may");
-  check_queues(now);
+  check_queues();
+  if (!moved_since_pump_) {
+    check_nobody_waits_in_vain();
+  }
 }
 
 void Ledger::check_sums() const {
@@ -71,7 +74,7 @@ void Ledger::check_sums() const {
   hold_true(sum.total() <= std::max(options_.budget, ceiling_), "more is used than the budget allows");
 }
 
-void Ledger::check_entry(const Entry& entry, TimePoint) const {
+void Ledger::check_entry(const Entry& entry) const {
   const std::string who = "model " + entry.spec.name + " (" + std::to_string(entry.id) + ") ";
   const bool ready = entry.phase == Phase::ready;
   const NameSlot* slot = const_cast<Directory&>(directory_).find(entry.spec);
@@ -98,7 +101,7 @@ void Ledger::check_entry(const Entry& entry, TimePoint) const {
   }
 }
 
-void Ledger::check_queues(TimePoint now) const {
+void Ledger::check_queues() const {
   std::size_t waiting = 0;
   std::size_t ready = 0;
   for (const auto& [id, entry] : entries_) {
@@ -110,6 +113,17 @@ void Ledger::check_queues(TimePoint now) const {
   for (const auto& [number, entry] : claims_) {
     hold_true(entry->claim == number, "a claim belongs to nobody");
   }
+  directory_.each([](const std::string& name, const NameSlot& slot) {
+    hold_true(slot.current != nullptr, "the name " + name + " means nothing");
+    hold_true(slot.next == nullptr || slot.next->spec.artifact != slot.current->spec.artifact,
+              "one artifact of " + name + " is there twice");
+  });
+  hold_true(promised_ == 0 || charges_.total() <= std::max(options_.budget, ceiling_),
+            "more is promised than there is");
+}
+
+/// As of the last decision: bytes that grants moved since, and time that passed, are seen by the next one.
+void Ledger::check_nobody_waits_in_vain() const {
   const auto first = std::ranges::find_if(claims_, [&](const auto& each) {
     return each.second->phase == Phase::queued ? reading_ < options_.loads_at_once : missing(*each.second) > 0;
   });
@@ -118,18 +132,11 @@ void Ledger::check_queues(TimePoint now) const {
     hold_true(missing(head) > 0 || waits_for_drain(head), "model " + head.spec.name + " could be loaded and waits");
   }
   for (const Entry* entry : turns_) {
-    const Obstacle found = obstacle(*entry, entry->waiters.front(), now);
+    const Obstacle found = obstacle(*entry, entry->waiters.front(), pumped_at_);
     hold_true(found != Obstacle::none, "a call of model " + entry->spec.name + " could run and waits");
     hold_true(found != Obstacle::room || entry->claim,
               "a call of model " + entry->spec.name + " lacks room, unclaimed");
   }
-  directory_.each([](const std::string& name, const NameSlot& slot) {
-    hold_true(slot.current != nullptr, "the name " + name + " means nothing");
-    hold_true(slot.next == nullptr || slot.next->spec.artifact != slot.current->spec.artifact,
-              "one artifact of " + name + " is there twice");
-  });
-  hold_true(promised_ == 0 || charges_.total() <= std::max(options_.budget, ceiling_),
-            "more is promised than there is");
 }
 
 }  // namespace mme::cache

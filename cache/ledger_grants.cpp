@@ -18,6 +18,7 @@ bool Ledger::grow(GrantAccount& account, std::size_t bytes) noexcept {
   }
   account.held += bytes;
   charges_.add(account.kind, bytes);
+  moved_since_pump_ = true;
   return true;
 }
 
@@ -26,6 +27,7 @@ void Ledger::shrink(GrantAccount& account, std::size_t bytes) noexcept {
   bytes = std::min(bytes, account.held);
   account.held -= bytes;
   charges_.sub(account.kind, bytes);
+  moved_since_pump_ = true;
 }
 
 void Ledger::keep(GrantAccount& account, std::size_t bytes) noexcept {
@@ -53,6 +55,7 @@ bool Ledger::open_body(GrantAccount& account, std::size_t bytes, TimePoint now, 
   account.held = bytes;
   account.open = true;
   charges_.add(account.kind, bytes);
+  moved_since_pump_ = true;
   accounts_.push_back(account);
   return true;
 }
@@ -67,7 +70,10 @@ void Ledger::close(GrantAccount& account, TimePoint now, Decisions& out) {
   }
   accounts_.erase(accounts_.iterator_to(account));
   account.open = false;
-  pump(now, out);
+  moved_since_pump_ = false;
+  if (!fault("wake_up_dropped")) {
+    pump(now, out);
+  }
 }
 
 std::size_t Ledger::load_holds(EntryId id) const noexcept {
@@ -83,6 +89,7 @@ bool Ledger::grow_load(EntryId id, std::size_t bytes) noexcept {
   }
   found->second->claimed += bytes;
   charges_.add(Kind::loading, bytes);
+  moved_since_pump_ = true;
   return true;
 }
 
@@ -94,6 +101,7 @@ void Ledger::shrink_load(EntryId id, std::size_t bytes) noexcept {
   bytes = std::min(bytes, found->second->claimed);
   found->second->claimed -= bytes;
   charges_.sub(Kind::loading, bytes);
+  moved_since_pump_ = true;
 }
 
 /// Remembers what a load asked for in vain, for its second try.
@@ -121,6 +129,7 @@ bool Ledger::begin_growth(bool of_load, std::size_t bytes, TimePoint now, Decisi
     }
   }
   promised_ += bytes;
+  moved_since_pump_ = true;
   return true;
 }
 

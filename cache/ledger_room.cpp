@@ -137,6 +137,8 @@ bool Ledger::overdue(const Entry& head, TimePoint now) const noexcept {
 
 /// Everything that can happen now, happens: claims are served in order, calls start, models leave.
 void Ledger::pump(TimePoint now, Decisions& out) {
+  pumped_at_ = now;
+  moved_since_pump_ = false;
   if (relieving_) {
     relieve(now, out);
   }

@@ -283,7 +283,7 @@ double Shell::oldest_waiting_load_seconds() const {
 
 void Shell::check() const {
   const std::lock_guard lock(mutex_);
-  ledger_.check(now_());
+  ledger_.check();
 }
 
 bool Shell::with_model(const std::string& name, const std::optional<std::string>& version,
