@@ -1,13 +1,19 @@
 #!/usr/bin/env bash
-# Installs what the build, the tests and the demo need, with apt. Changes nothing when all of it is there.
+# install_deps.sh [--developer]: installs what the build, the tests and the demo need, with apt; with --developer also
+# what format.sh needs. Changes nothing when all of it is there.
 # Debian 12 is what the tests run on; the names for Debian 13 and Ubuntu 24.04 are written down but untested.
 # A newer libtorch than the distribution's: unpack it and pass -DCMAKE_PREFIX_PATH=/its/folder to cmake.
 set -euo pipefail
 
 . /etc/os-release
-common=(g++ cmake ninja-build ccache clang-format curl python3-minimal
+common=(g++ cmake ninja-build ccache curl python3-minimal
         libtorch-dev libopenblas0-pthread libyaml-cpp-dev libsimdjson-dev libspdlog-dev
         libcli11-dev prometheus-cpp-dev nlohmann-json3-dev catch2)
+case "${1:-}" in
+  "") ;;
+  --developer) common+=(clang-format) ;;
+  *) echo "usage: scripts/install_deps.sh [--developer]" >&2; exit 2 ;;
+esac
 case "${ID}-${VERSION_ID:-}" in
   debian-12) packages=("${common[@]}" libboost1.81-dev) ;;
   debian-13) packages=("${common[@]}" libboost1.83-dev) ;;  # untested

@@ -9,10 +9,10 @@ namespace {
 namespace jit = torch::jit;
 
 constexpr std::int64_t kRowWidth = 64;
-constexpr double kSpread = 0.1;
+constexpr double kTableSpread = 0.1;
 
-torch::Tensor noise(c10::IntArrayRef shape) {
-  return torch::randn(shape) * kSpread;
+torch::Tensor table(c10::IntArrayRef shape) {
+  return torch::randn(shape) * kTableSpread;
 }
 
 }  // namespace
@@ -21,8 +21,8 @@ Example make_recommender(const std::string& name, const std::string& about, std:
                          std::uint64_t seed) {
   torch::manual_seed(seed);
   jit::Module model = new_module("Recommender");
-  add_parameter(model, "users", noise({users, kRowWidth}));
-  add_parameter(model, "items", noise({items, kRowWidth}));
+  add_parameter(model, "users", table({users, kRowWidth}));
+  add_parameter(model, "items", table({items, kRowWidth}));
   define(model, R"(
 def forward(self, user, candidates):
     taste = torch.embedding(self.users, user).unsqueeze(-1)
@@ -37,8 +37,8 @@ Example make_sentence_embedder() {
   constexpr std::int64_t kVocabulary = 90000;
   torch::manual_seed(203);
   jit::Module model = new_module("SentenceEmbedder");
-  add_parameter(model, "words", noise({kVocabulary, kRowWidth}));
-  add_parameter(model, "project", noise({128, kRowWidth}));
+  add_parameter(model, "words", table({kVocabulary, kRowWidth}));
+  add_parameter(model, "project", table({128, kRowWidth}));
   define(model, R"(
 def forward(self, tokens):
     x = torch.linear(torch.mean(torch.embedding(self.words, tokens), [1]), self.project)
@@ -50,7 +50,7 @@ def forward(self, tokens):
 Example make_pair_similarity() {
   torch::manual_seed(204);
   jit::Module model = new_module("PairSimilarity");
-  add_parameter(model, "project", noise({256, 384}));
+  add_parameter(model, "project", table({256, 384}));
   define(model, R"(
 def forward(self, left, right):
     return torch.cosine_similarity(torch.linear(left, self.project), torch.linear(right, self.project), -1)

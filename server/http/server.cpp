@@ -19,7 +19,7 @@ namespace {
 
 using asio::ip::tcp;
 
-constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
+constexpr auto kDrainToken = asio::as_tuple(asio::use_awaitable);
 constexpr std::chrono::milliseconds kRefusalTime{500};
 /// Refusals under way at once; above that a connection is closed without a word.
 constexpr std::size_t kRefusals = 64;
@@ -38,12 +38,12 @@ asio::awaitable<void> refuse_connection(tcp::socket socket) {
   const auto bytes = serialize_head(reply, frame) + reply.body;
   SocketDeadline deadline(socket);
   deadline.arm(kRefusalTime);
-  co_await asio::async_write(socket, asio::buffer(bytes), kToken);
+  co_await asio::async_write(socket, asio::buffer(bytes), kDrainToken);
   boost::system::error_code failed;
   socket.shutdown(tcp::socket::shutdown_send, failed);
   std::array<char, 4096> dropped;
   while (!failed && !deadline.expired()) {
-    const auto [error, size] = co_await socket.async_read_some(asio::buffer(dropped), kToken);
+    const auto [error, size] = co_await socket.async_read_some(asio::buffer(dropped), kDrainToken);
     failed = error;
   }
 }

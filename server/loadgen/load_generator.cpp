@@ -24,7 +24,7 @@ namespace {
 namespace asio = boost::asio;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kNoThrow = asio::as_tuple(asio::use_awaitable);
+constexpr auto kPauseToken = asio::as_tuple(asio::use_awaitable);
 constexpr unsigned kGiveUpAfter = 20;
 constexpr auto kPauseAfterFailure = std::chrono::milliseconds(20);
 
@@ -95,7 +95,7 @@ asio::awaitable<void> client_loop(Run& run, unsigned number) {
     failures = answered ? 0 : failures + 1;
     if (answered) continue;
     asio::steady_timer pause(executor, kPauseAfterFailure);
-    co_await pause.async_wait(kNoThrow);
+    co_await pause.async_wait(kPauseToken);
   }
 }
 
@@ -117,7 +117,7 @@ asio::awaitable<LoadReport> generate_load(LoadPlan plan) {
       run->leave();
     });
   }
-  if (run->clients_left != 0) co_await run->done.async_wait(kNoThrow);
+  if (run->clients_left != 0) co_await run->done.async_wait(kPauseToken);
   if (run->broke) std::rethrow_exception(run->broke);
   co_return std::move(run->report);
 }

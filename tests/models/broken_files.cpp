@@ -74,6 +74,7 @@ void write_deep_copy(const fs::path& source, const fs::path& target, std::size_t
 }  // namespace
 
 void make_broken_files(const fs::path& folder) {
+  const torch::NoGradGuard no_grad;
   write_file(folder / "zero.pt", "");
   write_file(folder / "rand.pt", noise(5000));
   const std::string mlp = read_file(folder / "mlp.pt");

@@ -53,6 +53,7 @@ constexpr const char* kMultiply =
 }  // namespace
 
 void make_hostile_models(const std::filesystem::path& folder) {
+  const torch::NoGradGuard no_grad;
   make_simple(folder, "loop", "    while x.numel() >= 0:\n        x = x + 0\n    return x\n");
   make_simple(folder, "hugeout", "    return torch.ones([50000000])\n");          // 200 MB
   make_simple(folder, "peak1g", "    return x + torch.ones([268435456])[:1]\n");  // 1 GiB while it runs

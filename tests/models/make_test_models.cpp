@@ -2,8 +2,6 @@
 // It loads none of them, but for the stem of twins.
 #include "tests/models/test_models.hpp"
 
-#include <torch/script.h>
-
 #include <CLI/CLI.hpp>
 #include <exception>
 #include <iostream>
@@ -21,7 +19,6 @@ struct Options {
 };
 
 void make(const Options& options) {
-  torch::NoGradGuard no_grad;
   const std::filesystem::path folder = options.folder;
   std::filesystem::create_directories(folder);
   if (!options.twins_only) {

@@ -77,6 +77,7 @@ void make_state(const std::filesystem::path& folder) {
 }  // namespace
 
 void make_plain_models(const std::filesystem::path& folder) {
+  const torch::NoGradGuard no_grad;
   make_all(kOutputs, folder);
   make_all(kInputs, folder);
   make_all(kBehaviour, folder);

@@ -48,12 +48,14 @@ void make_mlp(const std::filesystem::path& folder) {
 }  // namespace
 
 void make_weighted_models(const std::filesystem::path& folder, bool with_big256) {
+  const torch::NoGradGuard no_grad;
   for (const int mebibytes : {1, 32, 64}) make_big(folder, mebibytes);
   if (with_big256) make_big(folder, 256);
   make_mlp(folder);
 }
 
 void make_twins(const std::filesystem::path& folder, const std::string& stem, int count) {
+  const torch::NoGradGuard no_grad;
   jit::Module module = jit::load((folder / (stem + ".pt")).string());
   if (module.parameters().size() == 0) throw std::invalid_argument("twins need a model with parameters");
   for (int twin = 0; twin < count; ++twin) {

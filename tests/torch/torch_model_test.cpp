@@ -14,20 +14,20 @@ using loader::ErrorCode;
 using loader::Shape;
 using loader::TensorMap;
 
-const TensorMap one_two{{"x", floats({2}, {1, 2})}};
+const TensorMap pair{{"x", floats({2}, {1, 2})}};
 
 loader::Result<TensorMap> run(const std::string& source, const TensorMap& inputs) {
   ModelDirectory directory;
   return call(*load(directory.script(source)), inputs);
 }
 
-loader::Error error_of(const std::string& source, const TensorMap& inputs = one_two) {
+loader::Error error_of(const std::string& source, const TensorMap& inputs = pair) {
   const auto result = run(source, inputs);
   REQUIRE(!result);
   return result.error();
 }
 
-TensorMap outputs_of(const std::string& source, const TensorMap& inputs = one_two) {
+TensorMap outputs_of(const std::string& source, const TensorMap& inputs = pair) {
   const auto result = run(source, inputs);
   if (!result) FAIL(result.error().message);
   return *result;
@@ -192,8 +192,8 @@ TEST_CASE("an output outlives its model, also one that was a weight") {
   ModelDirectory directory;
   auto model = load(directory.save(
       ModuleBuilder().parameter("w", {4}).define("def forward(self, x):\n  return (self.w, self.w[1:], x, x + 1)\n")));
-  const auto first = call(*model, one_two).value();
-  const auto second = call(*model, one_two).value();
+  const auto first = call(*model, pair).value();
+  const auto second = call(*model, pair).value();
   CHECK(first[0].tensor.data().data() != second[0].tensor.data().data());
   model.reset();
   CHECK(values_of(first[0].tensor) == std::vector<float>{1, 1, 1, 1});

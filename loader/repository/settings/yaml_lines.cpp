@@ -6,7 +6,7 @@
 namespace mme::loader {
 namespace {
 
-constexpr std::size_t kMostProblems = 100;
+constexpr std::size_t kMostFindings = 100;
 
 bool is_control(unsigned char c) noexcept {
   return (c < 0x20 && c != '\t') || c == 0x7f;
@@ -26,7 +26,7 @@ std::string_view fault_in(std::string_view line) {
 
 std::vector<YamlProblem> check_yaml_lines(std::string_view text) {
   std::vector<YamlProblem> problems;
-  for (int number = 1; !text.empty() && problems.size() < kMostProblems; ++number) {
+  for (int number = 1; !text.empty() && problems.size() < kMostFindings; ++number) {
     const std::size_t end = text.find('\n');
     const auto fault = fault_in(text.substr(0, end));
     if (!fault.empty()) problems.push_back({number, "", std::string(fault)});

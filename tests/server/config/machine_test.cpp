@@ -11,9 +11,9 @@ namespace {
 
 using Files = std::map<std::string, std::string>;
 
-constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+constexpr std::uint64_t kOneGiB = std::uint64_t{1} << 30;
 
-Machine read(const Files& files, unsigned processors = 8) {
+Machine machine_with(const Files& files, unsigned processors = 8) {
   return read_machine(
       [&](const std::string& path) -> std::optional<std::string> {
         const auto found = files.find(path);
@@ -37,28 +37,30 @@ TEST_CASE("the tightest memory limit of the cgroups is found", "[machine]") {
   };
   const Row table[] = {
       {"nothing to read", {}, std::nullopt},
-      {"v2 in a container", {{"/proc/self/cgroup", "0::/\n"}, {"/sys/fs/cgroup/memory.max", "536870912\n"}}, kGiB / 2},
+      {"v2 in a container",
+       {{"/proc/self/cgroup", "0::/\n"}, {"/sys/fs/cgroup/memory.max", "536870912\n"}},
+       kOneGiB / 2},
       {"v2 without a limit", {{"/proc/self/cgroup", "0::/\n"}, {"/sys/fs/cgroup/memory.max", "max\n"}}, std::nullopt},
       {"v2 with a path of the host",
        {{"/proc/self/cgroup", "0::/kubepods/pod1/c\n"}, {"/sys/fs/cgroup/memory.max", "1073741824\n"}},
-       kGiB},
+       kOneGiB},
       {"v2 with a limit above and below",
        {{"/proc/self/cgroup", "0::/a/b\n"},
         {"/sys/fs/cgroup/a/b/memory.max", "4294967296\n"},
         {"/sys/fs/cgroup/a/memory.max", "2147483648\n"}},
-       2 * kGiB},
+       2 * kOneGiB},
       {"v2 with a looser limit above",
        {{"/proc/self/cgroup", "0::/a/b\n"},
         {"/sys/fs/cgroup/a/b/memory.max", "1073741824\n"},
         {"/sys/fs/cgroup/a/memory.max", "4294967296\n"}},
-       kGiB},
+       kOneGiB},
       {"v2 with a limit above the machine",
        {{"/proc/self/cgroup", "0::/\n"}, {"/sys/fs/cgroup/memory.max", "68719476736\n"}},
        std::nullopt},
       {"v1",
        {{"/proc/self/cgroup", "5:cpu,cpuacct:/d\n4:memory:/d\n1:name=systemd:/\n"},
         {"/sys/fs/cgroup/memory/d/memory.limit_in_bytes", "1073741824\n"}},
-       kGiB},
+       kOneGiB},
       {"v1 without a limit",
        {{"/proc/self/cgroup", "4:memory:/\n"},
         {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"}},
@@ -66,17 +68,17 @@ TEST_CASE("the tightest memory limit of the cgroups is found", "[machine]") {
       {"both versions at once",
        {{"/proc/self/cgroup", "4:memory:/d\n0::/d\n"},
         {"/sys/fs/cgroup/memory/d/memory.limit_in_bytes", "1073741824\n"}},
-       kGiB},
+       kOneGiB},
       {"files full of something else",
        {{"/proc/self/cgroup", "nonsense\n0:\n0::relative\n"}, {"/sys/fs/cgroup/memory.max", "lots"}},
        std::nullopt},
   };
   for (const auto& row : table) {
     INFO(row.what);
-    const auto machine = read(with_ram(row.files));
+    const auto machine = machine_with(with_ram(row.files));
     CHECK(machine.memory_limit == row.limit);
-    CHECK(machine.ram == 16 * kGiB);
-    CHECK(machine.memory() == row.limit.value_or(16 * kGiB));
+    CHECK(machine.ram == 16 * kOneGiB);
+    CHECK(machine.memory() == row.limit.value_or(16 * kOneGiB));
   }
 }
 
@@ -121,7 +123,7 @@ TEST_CASE("cores are the quota rounded up, at most what the process may run on",
   };
   for (const auto& row : table) {
     INFO(row.what);
-    CHECK(read(row.files, row.processors).cores() == row.cores);
+    CHECK(machine_with(row.files, row.processors).cores() == row.cores);
   }
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 const Headers kJson{{"Content-Type", "application/json"}};
 
-struct Server {
+struct Platform {
   FakeModelService service;
   Router router = Router::make({std::make_shared<SageMaker>(service)}).value();
 
@@ -30,7 +30,7 @@ struct Server {
 }  // namespace
 
 TEST_CASE("ping is green with no model and red once the server drains", "[sagemaker]") {
-  Server server;
+  Platform server;
   CHECK(server.get("/ping").reply.status == 200);
   CHECK(server.get("/ping").reply.body.empty());
   server.service.is_accepting = false;
@@ -38,7 +38,7 @@ TEST_CASE("ping is green with no model and red once the server drains", "[sagema
 }
 
 TEST_CASE("invoke takes an array as the first input and answers a nested list", "[sagemaker]") {
-  Server server;
+  Platform server;
   server.service.add("m", Presence::stored);
   const Answer answer = server.post("/models/m/invoke", "[[1, 2.5], [3, 1e3]]");
   CHECK(answer.reply.status == 200);
@@ -53,7 +53,7 @@ TEST_CASE("invoke takes an array as the first input and answers a nested list", 
 }
 
 TEST_CASE("several inputs come as an Open Inference Protocol request and are answered in kind", "[sagemaker]") {
-  Server server;
+  Platform server;
   server.service.add("m", Presence::ready);
   const Answer answer = server.post(
       "/models/m/invoke", R"( {"id":"7","inputs":[{"name":"ids","shape":[1],"datatype":"INT64","data":[5]}]})");
@@ -79,7 +79,7 @@ TEST_CASE("the state of a model decides what the container answers", "[sagemaker
                                          {Presence::ready, 200, true, 200, 200},
                                          {Presence::draining, 200, false, 404, 404},
                                          {Presence::broken, 422, false, 404, 404}}));
-  Server server;
+  Platform server;
   server.service.add("m", row.presence);
   CHECK(server.get("/models/m").reply.status == row.get);
   CHECK((server.get("/models").reply.body == R"({"models":[{"modelName":"m","modelUrl":"m.pt"}]})") == row.listed);
@@ -89,7 +89,7 @@ TEST_CASE("the state of a model decides what the container answers", "[sagemaker
 }
 
 TEST_CASE("a model that is not stored is a 404 everywhere", "[sagemaker]") {
-  Server server;
+  Platform server;
   const std::string body = R"({"code":404,"type":"ModelNotFoundException","message":"no such model"})";
   CHECK(server.post("/models/m/invoke", "[1]").reply.body == body);
   CHECK(server.get("/models/m").reply.body == body);
@@ -100,7 +100,7 @@ TEST_CASE("a model that is not stored is a 404 everywhere", "[sagemaker]") {
 }
 
 TEST_CASE("a model is loaded once, then conflicts, then unloads", "[sagemaker]") {
-  Server server;
+  Platform server;
   server.service.add("m", Presence::stored);
   const std::string body = R"({"model_name":"m","url":"/opt/ml/models/m/model"})";
   const Answer first = server.post("/models", body, {});
@@ -117,7 +117,7 @@ TEST_CASE("a model is loaded once, then conflicts, then unloads", "[sagemaker]")
 }
 
 TEST_CASE("names that can be none never reach the service", "[sagemaker]") {
-  Server server;
+  Platform server;
   CHECK(server.post("/models/..%2fx/invoke", "[1]").reply.status == 400);
   CHECK(server.post("/models", R"({"model_name":"../x"})").reply.status == 400);
   CHECK(server.get("/models/a%20b").reply.status == 400);
@@ -128,7 +128,7 @@ TEST_CASE("names that can be none never reach the service", "[sagemaker]") {
 }
 
 TEST_CASE("an invocation finds its model by query, header, or because there is only one", "[sagemaker]") {
-  Server server;
+  Platform server;
   CHECK(server.post("/invocations", "[1]").reply.status == 400);
   server.service.add("a", Presence::stored);
   CHECK(server.post("/invocations", "[1]").reply.status == 200);
@@ -151,14 +151,14 @@ TEST_CASE("an invocation finds its model by query, header, or because there is o
 }
 
 TEST_CASE("the target header of invoke is for information only", "[sagemaker]") {
-  Server server;
+  Platform server;
   server.service.add("m", Presence::ready);
   server.post("/models/m/invoke", "[1]", {{"X-Amzn-SageMaker-Target-Model", "other.tar.gz"}});
   CHECK(server.service.last_model.name == "m");
 }
 
 TEST_CASE("types that cannot be read or answered are refused before the model runs", "[sagemaker]") {
-  Server server;
+  Platform server;
   server.service.add("m", Presence::ready);
   const auto status = [&server](const std::string& name, const std::string& value) {
     return server.post("/models/m/invoke", "[1]", {{name, value}}).reply.status;
@@ -175,7 +175,7 @@ TEST_CASE("types that cannot be read or answered are refused before the model ru
 }
 
 TEST_CASE("bodies that are no tensor are refused", "[sagemaker]") {
-  Server server;
+  Platform server;
   server.service.add("m", Presence::ready);
   const auto body =
       GENERATE(as<std::string>{}, "", "[", "[[1],[2,3]]", "[NaN]", "[null]", "{}", "{\"inputs\":1}", "[1,\"a\"]");
@@ -197,7 +197,7 @@ TEST_CASE("loading and unloading are for administrators", "[sagemaker]") {
 }
 
 TEST_CASE("unknown verbs answer in the contract's shape", "[sagemaker]") {
-  Server server;
+  Platform server;
   const Answer answer = server.get("/invocations");
   CHECK(answer.reply.status == 405);
   CHECK(answer.header("Allow") == "POST");
