@@ -1,5 +1,5 @@
-// Defects that can be planted at build time, to prove that the tests see them: -DMME_FAULT=name.
-// Without the option there is none, and nothing of this is left in the program.
+// Defects that can be planted at build time, to prove that the tests see them: the macro MME_FAULT names one.
+// Without it there is none, and nothing of this is left in the program.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace mme::cache {
 
-/// In the order of tests/cache/planted_faults.sh.
+/// Each has a test that must turn red: tests/cache/planted_faults.cmake (built with -DMME_PLANTED_FAULTS=ON).
 inline constexpr std::string_view faults[] = {
     "lease_not_taken",      // a model in use may be evicted
     "second_load",          // a caller that finds a load under way starts another

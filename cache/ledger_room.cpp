@@ -8,6 +8,14 @@
 #include "cache/ledger.hpp"
 
 namespace mme::cache {
+namespace {
+
+/// Nothing, unless the fault is planted: what is on its way out is charged like all else (R8).
+std::size_t wrongly_free(const MemoryUse& use) noexcept {
+  return fault("draining_uncharged") ? use.draining : 0;
+}
+
+}  // namespace
 
 // --- sums
 
@@ -19,13 +27,14 @@ std::size_t Ledger::floor() const noexcept {
 }
 
 Ledger::Signed Ledger::free_for_calls() const noexcept {
-  const std::size_t uncharged = fault("draining_uncharged") ? charges_.use().draining : 0;
-  return static_cast<Signed>(options_.budget) - static_cast<Signed>(charges_.total() - uncharged + promised_);
+  return static_cast<Signed>(options_.budget) -
+         static_cast<Signed>(charges_.total() - wrongly_free(charges_.use()) + promised_);
 }
 
 Ledger::Signed Ledger::free_for_loads() const noexcept {
   const Signed below_floor =
-      static_cast<Signed>(options_.budget) - static_cast<Signed>(floor() + charges_.models() + promised_);
+      static_cast<Signed>(options_.budget) -
+      static_cast<Signed>(floor() + charges_.models() - wrongly_free(charges_.use()) + promised_);
   return std::min(below_floor, free_for_calls());
 }
 
