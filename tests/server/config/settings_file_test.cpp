@@ -116,7 +116,7 @@ TEST_CASE("an empty file, or empty sections, set nothing", "[config]") {
   }
 }
 
-TEST_CASE("bad files are refused with line, key and reason", "[config]") {
+TEST_CASE("G12: bad files are refused with line, key and reason", "[config]") {
   const std::pair<const char*, const char*> table[] = {
       // Keys.
       {"prot: 1", "x.yaml:1: prot: unknown setting"},
