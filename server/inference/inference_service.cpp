@@ -154,9 +154,12 @@ asio::awaitable<Result<ModelInfo>> InferenceService::load(ModelRef model, std::o
   };
   const auto done = co_await await_done(std::move(start));
   // A load that joined another may be told of it first; the name must mean that artifact for both.
-  const bool there = done || (done.error().code == ErrorCode::already_loaded && holds(found->spec));
+  const bool joined = !done && done.error().code == ErrorCode::already_loaded;
+  const bool there = done && !options_.only_loaded ? true : (done || joined) && holds(found->spec);
   if (url && there) catalog_.register_alias(model.name, *url);
   if (!done) co_return done.error();
+  // Evicted at once is no matter where calls load it again; unloaded is, where only a load brings it back.
+  if (!there) co_return fail(ErrorCode::conflict, "the model was unloaded while it was loaded");
   co_return describe(model);
 }
 
