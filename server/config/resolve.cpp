@@ -71,9 +71,9 @@ void apply_mode(const std::string& base, const Disk& disk, Draft& draft) {
   }
 }
 
-/// An alias that is taken, by a model with settings or by another alias, would hide it.
-void check_aliases(Draft& draft) {
-  std::map<std::string, std::string> owners;
+/// Notes whose alias is which. One that is taken, by a model with settings or by another alias, would hide it.
+void resolve_aliases(Draft& draft) {
+  auto& owners = draft.settings.real_names;
   for (const auto& [model, options] : draft.settings.models) {
     const std::string key = "models." + model + ".aliases";
     for (const auto& alias : options.aliases) {
@@ -150,7 +150,7 @@ Resolved resolve(const Sources& sources, const Disk& disk) {
   read_assignments(sources.flags, Layer::flag, draft);
   apply_mode(base_folder(sources.environment), disk, draft);
   check_together(draft);
-  check_aliases(draft);
+  resolve_aliases(draft);
   read_token_file(disk, draft);
   return {std::move(draft.settings), std::move(draft.origins), std::move(draft.hidden), std::move(draft.problems),
           std::move(ignored)};

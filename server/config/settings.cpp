@@ -17,10 +17,8 @@ ModelOptions ModelOptions::or_else(const ModelOptions& other) const {
 }
 
 std::string Settings::real_name(const std::string& name) const {
-  for (const auto& [model, options] : models) {
-    if (std::find(options.aliases.begin(), options.aliases.end(), name) != options.aliases.end()) return model;
-  }
-  return name;
+  const auto found = real_names.find(name);
+  return found == real_names.end() ? name : found->second;
 }
 
 ModelOptions Settings::options_of(const std::string& model) const {

@@ -112,6 +112,7 @@ struct Settings {
   } log;
 
   std::map<std::string, ModelOptions> models;
+  std::map<std::string, std::string> real_names;  ///< by alias; what `models` says, for look-up
 
   /// The model that a name stands for: the one that has it as an alias, else the name itself.
   [[nodiscard]] std::string real_name(const std::string& name) const;
