@@ -8,6 +8,14 @@
 #include "cache/faults.hpp"
 
 namespace mme::cache {
+namespace {
+
+Error too_small(std::size_t budget) {
+  return loader::fail(ErrorCode::conflict,
+                      "pinned models and the activation floor do not fit in " + std::to_string(budget) + " bytes");
+}
+
+}  // namespace
 
 Ledger::Ledger(CacheOptions options) : options_(std::move(options)), ceiling_(options_.budget) {
   options_.compute_slots = std::max<std::size_t>(1, options_.compute_slots);
@@ -132,6 +140,8 @@ Ledger::Answer Ledger::acquire(const ModelSpec& spec, const CallRequest& request
     entry = &begin(spec, now, out);
   } else {
     answer.found = entry->phase == Phase::ready ? CacheResult::hit : CacheResult::joined;
+    // Settings of a model may change while it is in memory; callers bring them as they are now.
+    if (entry->spec.settings.pinned != spec.settings.pinned) set_pinned(*entry, spec.settings.pinned);
   }
   if (entry->quarantined) {
     return refuse(spec, ErrorCode::quarantined, "earlier work of model '" + spec.name + "' is stuck", out);
@@ -141,7 +151,7 @@ Ledger::Answer Ledger::acquire(const ModelSpec& spec, const CallRequest& request
     answer.terms = start(*entry, waiter, now);
     return answer;
   }
-  if (waiting_calls(*entry) >= options_.queue_size) {
+  if (waiting_calls(*entry) >= spec.settings.queue_size.value_or(options_.queue_size)) {
     Answer full = refuse(spec, ErrorCode::queue_full, "too many calls wait for model '" + spec.name + "'", out);
     if (entry->waiters.empty()) {
       after_leaving(*entry, now, out);
@@ -247,11 +257,39 @@ void Ledger::close(TimePoint now, Decisions& out) {
   }
 }
 
-Result<void> Ledger::set_budget(std::size_t bytes, TimePoint now, Decisions& out) {
-  if (bytes < pinned_bytes() + options_.activation_floor) {
-    return loader::fail(ErrorCode::conflict,
-                        "pinned models and the activation floor do not fit in " + std::to_string(bytes) + " bytes");
+void Ledger::set_pinned(Entry& entry, bool pinned) {
+  entry.spec.settings.pinned = pinned;
+  if (entry.phase != Phase::ready) return;  // becomes it when it is ready
+  if (pinned) {
+    pinned_.insert(&entry);
+  } else {
+    pinned_.erase(&entry);
   }
+}
+
+/// What is pinned only from now on counts too: the books are looked at as they will be.
+Result<void> Ledger::set_limits(const CacheLimits& limits, const std::set<std::string>& pinned, TimePoint now,
+                                Decisions& out) {
+  auto pinned_before = std::exchange(pinned_, {});
+  for (const auto& [id, entry] : entries_) {
+    if (entry->phase == Phase::ready && pinned.contains(entry->spec.name)) pinned_.insert(entry.get());
+  }
+  if (limits.budget < pinned_bytes() + limits.activation_floor) {
+    pinned_ = std::move(pinned_before);
+    return too_small(limits.budget);
+  }
+  for (const auto& [id, entry] : entries_) entry->spec.settings.pinned = pinned.contains(entry->spec.name);
+  options_.activation_floor = limits.activation_floor;
+  options_.queue_size = limits.queue_size;
+  options_.room_wait = limits.room_wait;
+  options_.claim_after = limits.claim_after;
+  options_.load_timeout = limits.load_timeout;
+  options_.idle_unload = limits.idle_unload;
+  return set_budget(limits.budget, now, out);
+}
+
+Result<void> Ledger::set_budget(std::size_t bytes, TimePoint now, Decisions& out) {
+  if (bytes < pinned_bytes() + options_.activation_floor) return too_small(bytes);
   ceiling_ = std::max(bytes, charges_.total());
   options_.budget = bytes;
   relieving_ = true;

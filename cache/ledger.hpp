@@ -52,6 +52,8 @@ class Ledger {
   /// Ends everything that can be ended: waiting callers are refused, idle models go. For the end of the cache.
   void close(TimePoint now, Decisions& out);
   Result<void> set_budget(std::size_t bytes, TimePoint now, Decisions& out);
+  Result<void> set_limits(const CacheLimits& limits, const std::set<std::string>& pinned, TimePoint now,
+                          Decisions& out);
 
   // --- reports of work that was asked for (ledger_loads.cpp)
   void estimated(EntryId id, Result<loader::Estimate> estimate, TimePoint now, Decisions& out);
@@ -114,6 +116,7 @@ class Ledger {
   void erase(Entry& entry, Decisions& out);
   void gone(EntryId id, Decisions& out);
   void move_to(Entry& entry, Phase phase, TimePoint now) noexcept;
+  void set_pinned(Entry& entry, bool pinned);
   Answer refuse(const ModelSpec& spec, ErrorCode code, std::string message, Decisions& out);
 
   // waiters

@@ -33,6 +33,9 @@ void ModelCache::unload(const std::string& name, const std::optional<std::string
 Result<void> ModelCache::set_budget(std::size_t bytes) {
   return shell_->set_budget(bytes);
 }
+Result<void> ModelCache::set_limits(const CacheLimits& limits, const std::set<std::string>& pinned) {
+  return shell_->set_limits(limits, pinned);
+}
 std::shared_ptr<loader::MemoryGrant> ModelCache::claim_body(std::size_t bytes) {
   return shell_->claim_body(bytes);
 }

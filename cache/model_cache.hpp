@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "cache/lease.hpp"
@@ -51,6 +52,10 @@ class ModelCache {
 
   /// R14. conflict when pinned models and the floor would not fit.
   Result<void> set_budget(std::size_t bytes);
+
+  /// All of it or, with conflict as above, nothing. `pinned`: names of the models that are pinned from now on; a later
+  /// acquire whose spec says otherwise wins.
+  Result<void> set_limits(const CacheLimits& limits, const std::set<std::string>& pinned);
 
   /// Room for request bodies and replies, outside any model. Null when there is none.
   std::shared_ptr<loader::MemoryGrant> claim_body(std::size_t bytes);

@@ -240,6 +240,12 @@ Result<void> Shell::set_budget(std::size_t bytes) {
   return result;
 }
 
+Result<void> Shell::set_limits(const CacheLimits& limits, const std::set<std::string>& pinned) {
+  Result<void> result;
+  decide([&](TimePoint now, Decisions& out) { result = ledger_.set_limits(limits, pinned, now, out); });
+  return result;
+}
+
 std::shared_ptr<loader::MemoryGrant> Shell::claim_body(std::size_t bytes) {
   auto grant = std::make_shared<CallGrant>(shared_from_this());
   bool opened = false;

@@ -29,6 +29,7 @@ class Shell : public std::enable_shared_from_this<Shell> {
   void unload(const std::string& name, const std::optional<std::string>& version, Deadline deadline,
               ModelCache::DoneHandler handler);
   Result<void> set_budget(std::size_t bytes);
+  Result<void> set_limits(const CacheLimits& limits, const std::set<std::string>& pinned);
   std::shared_ptr<loader::MemoryGrant> claim_body(std::size_t bytes);
   void tick();
   void stop();

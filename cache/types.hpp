@@ -43,6 +43,17 @@ struct CacheOptions {
   std::function<void()> after_destroy;
 };
 
+/// The options that may change while the cache runs.
+struct CacheLimits {
+  std::size_t budget = 0;
+  std::size_t activation_floor = 0;
+  std::size_t queue_size = 128;
+  std::chrono::milliseconds room_wait{30'000};
+  std::chrono::milliseconds claim_after{1'000};
+  std::chrono::milliseconds load_timeout{300'000};
+  std::optional<std::chrono::milliseconds> idle_unload;
+};
+
 /// What one call asks for.
 struct CallRequest {
   Deadline deadline = Deadline::max();

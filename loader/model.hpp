@@ -40,8 +40,9 @@ struct ArtifactId {
 
 /// Settings of one model that the loader and the cache act on.
 struct ModelSettings {
-  bool pinned = false;    ///< never a victim
-  bool optimize = false;  ///< run with the optimising executor; its memory is charged
+  bool pinned = false;                                   ///< never a victim
+  bool optimize = false;                                 ///< run with the optimising executor; its memory is charged
+  std::optional<std::size_t> queue_size = std::nullopt;  ///< calls that wait; nullopt: as many as for every model
 };
 
 /// One model to load: a name, a version and the artifact behind them.

@@ -125,6 +125,32 @@ void Catalog::unregister_alias(const std::string& name) {
   impl_->aliases.erase(name);
 }
 
+Result<std::optional<SettingsFile>> Catalog::settings_file(const std::string& name,
+                                                           const std::optional<std::string>& url) const {
+  const fs::path real = impl_->real_root();
+  const auto by = url ? url : impl_->alias(name);
+  auto stem = by ? relative_path_of(*by, {impl_->root, real}) : Result<std::string>(name);
+  if (!stem) return stem.error();
+  if (disk::is_artifact_name(*stem)) *stem = fs::path(*stem).replace_extension().string();
+  std::optional<SettingsFile> found;
+  for (const std::string& relative : {*stem + ".yaml", *stem + "/model.yaml"}) {
+    if (!disk::look_at_file(real / relative)) continue;
+    const auto path = disk::canonical(real / relative);
+    if (!path) continue;
+    if (!disk::is_inside(real, *path)) {
+      return fail(ErrorCode::invalid_request, "the settings file '" + relative + "' leads out of the repository");
+    }
+    auto file = disk::look_at_file(*path);
+    if (!file) continue;
+    if (found) {
+      return fail(ErrorCode::conflict,
+                  "two settings files for one model: '" + found->relative + "' and '" + relative + "'");
+    }
+    found = SettingsFile{relative, std::move(file->id)};
+  }
+  return found;
+}
+
 std::vector<std::string> Catalog::versions(const std::string& name) const {
   if (!is_valid_model_name(name)) return {};
   const fs::path real = impl_->real_root();

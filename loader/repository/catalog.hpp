@@ -23,6 +23,12 @@ struct StoredModel {
   std::optional<Error> error;  ///< conflict, settling, ...: why it cannot be served
 };
 
+/// A model's own settings file. What stands in it is for others to read.
+struct SettingsFile {
+  std::string relative;  ///< path in the repository; safe to show
+  ArtifactId id;         ///< its path is canonical; another id is another content
+};
+
 /// Thread-safe. Members touch the disk (a few stat calls for resolve, a walk for list): microseconds on a local disk.
 class Catalog {
  public:
@@ -41,6 +47,11 @@ class Catalog {
   /// From now on `name` means the artifact behind `url`, until unregister or restart.
   void register_alias(const std::string& name, const std::string& url);
   void unregister_alias(const std::string& name);
+
+  /// NAME.yaml or NAME/model.yaml, nullopt when there is neither. `url`: of a load that names its artifact; the files
+  /// beside that artifact count then. conflict when both are there, invalid_request when a link leads outside.
+  [[nodiscard]] Result<std::optional<SettingsFile>> settings_file(const std::string& name,
+                                                                  const std::optional<std::string>& url) const;
 
   /// Versions of a name, ascending by number; empty when it is unversioned or unknown.
   [[nodiscard]] std::vector<std::string> versions(const std::string& name) const;

@@ -4,41 +4,46 @@
 #include <atomic>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <csignal>
 #include <memory>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "cache/model_cache.hpp"
 #include "loader/repository/catalog.hpp"
 #include "loader/torch/torch_loader.hpp"
 #include "server/app/log.hpp"
-#include "server/config/memory_budget.hpp"
+#include "server/app/settings_control.hpp"
 #include "server/config/settings.hpp"
 #include "server/http/server.hpp"
 #include "server/inference/inference_service.hpp"
+#include "server/inference/model_files.hpp"
 #include "server/inference/worker_pool.hpp"
 #include "server/metrics/metrics.hpp"
 
 namespace mme::server {
 
-/// What the machine gives, as it was found at start.
-struct Resources {
-  unsigned cores = 1;
-  MemoryBudget memory;
-};
-
 /// One per process. run() is called once, on the main thread.
 class Application {
  public:
-  Application(Settings settings, Resources resources);
+  /// `sources`: where `resolved` comes from, for reloads.
+  Application(Sources sources, Resolved resolved, Resources resources);
   ~Application();
 
   /// Serves until SIGTERM or SIGINT, then drains. The process's exit code.
   int run();
 
  private:
-  [[nodiscard]] cache::CacheOptions cache_options();
-  [[nodiscard]] InferenceOptions inference_options() const;
-  [[nodiscard]] HttpOptions http_options() const;
+  [[nodiscard]] cache::CacheOptions cache_options(const MemoryBudget& memory) const;
+  [[nodiscard]] InferenceOptions inference_options();
+  /// The settings of one model: of the server's file and flags, then of the model's own file.
+  [[nodiscard]] Result<ModelOptions> model_options(const Settings& settings, const std::string& name,
+                                                   const std::optional<std::string>& url);
+  [[nodiscard]] std::set<std::string> pinned_names(const Settings& settings);
+  Result<void> prepare(const Settings& next, const MemoryBudget& memory);
+  void apply(const Settings& before, const Settings& now);
   [[nodiscard]] bool admin_mounted() const;
   [[nodiscard]] bool on_loopback() const;
   Result<Router> make_router();
@@ -46,21 +51,28 @@ class Application {
   void log_start(std::uint16_t port) const;
   asio::awaitable<void> tick_cache();
   asio::awaitable<void> preload();
+  asio::awaitable<bool> load_all(std::vector<std::string> names);
+  asio::awaitable<void> reload_on_hangup();
   asio::awaitable<void> serve_until_signal();
 
   // Members start from top to bottom and end from bottom to top. In particular compute_ ends (and joins) before the
   // cache that its leases belong to, and the cache before the pools it loads and destroys on.
-  const Settings settings_;
-  const Resources resources_;
+  const Settings settings_;  ///< as at start; for what takes a restart
+  const unsigned cores_;
   Metrics metrics_;
   EventLog event_log_;
   BothObservers observer_{metrics_, event_log_};
   loader::TorchLoader loader_;
   loader::Catalog catalog_;
+  ModelFiles model_files_{catalog_};
   WorkerPool loads_;
   WorkerPool reaper_;
   cache::ModelCache cache_;
   asio::io_context io_;  // before compute_: a call that its client gave up still knows where it came from
+  // Made before anything is told to the world, so that no signal finds its default, which is to end the process.
+  asio::signal_set ends_{io_, SIGTERM, SIGINT};
+  asio::signal_set hangups_{io_, SIGHUP};
+  SettingsControl control_;
   WorkerPool compute_;
   InferenceService service_;
   std::unique_ptr<Server> server_;

@@ -22,16 +22,6 @@ spdlog::logger& logger() {
   return *instance;
 }
 
-std::string_view to_string(LogLevel level) noexcept {
-  switch (level) {
-    case LogLevel::error: return "error";
-    case LogLevel::warning: return "warning";
-    case LogLevel::info: return "info";
-    case LogLevel::access: return "access";
-  }
-  return "";
-}
-
 /// UTC with milliseconds: 2026-01-31T12:00:00.000Z
 std::string now_text() {
   timespec now{};
@@ -64,13 +54,6 @@ std::string_view version_of(const loader::ModelSpec& spec) {
 }
 
 }  // namespace
-
-std::optional<LogLevel> parse_log_level(std::string_view name) noexcept {
-  for (const LogLevel level : {LogLevel::error, LogLevel::warning, LogLevel::info, LogLevel::access}) {
-    if (to_string(level) == name) return level;
-  }
-  return std::nullopt;
-}
 
 void open_log(LogLevel level) {
   logger();

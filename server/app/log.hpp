@@ -10,12 +10,9 @@
 #include <variant>
 
 #include "cache/observer.hpp"
+#include "server/config/log_level.hpp"
 
 namespace mme::server {
-
-enum class LogLevel { error, warning, info, access };
-/// "error", "warning", "info", "access" (everything); nullopt for anything else.
-[[nodiscard]] std::optional<LogLevel> parse_log_level(std::string_view name) noexcept;
 
 using LogValue = std::variant<std::string_view, std::int64_t, double, bool>;
 using LogFields = std::initializer_list<std::pair<std::string_view, LogValue>>;

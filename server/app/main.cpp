@@ -35,22 +35,25 @@ void log_model_print(const std::string& text) {
   log(LogLevel::info, "model_printed", {{"text", std::string_view(text)}});
 }
 
-int serve(const Resolved& resolved, char** argv) {
+int serve(CommandLine line, char** argv) {
+  const Resolved& resolved = line.resolved;
   const Settings& settings = resolved.settings;
   complete_environment(argv, settings.threads.intra_op);
-  open_log(LogLevel::access);
+  open_log(settings.log.level);
   mme::loader::start_torch_runtime(settings.threads.intra_op, &log_model_print);
   for (const std::string& variable : resolved.ignored) {
     log(LogLevel::info, "variable_ignored", {{"variable", std::string_view(variable)}});
   }
   const Machine machine = read_machine();
   const unsigned workers = settings.compute_threads(machine.cores()) + settings.threads.loader;
-  auto memory = memory_budget(settings, machine, process_memory().rss_bytes, workers);
+  const std::uint64_t base = process_memory().rss_bytes;
+  auto memory = memory_budget(settings, machine, base, workers);
   if (!memory) {
     log(LogLevel::error, "budget", {{"message", std::string_view(memory.error().message)}});
     return 1;
   }
-  return Application(settings, {machine.cores(), std::move(*memory)}).run();
+  line.sources.hide_folders = true;  // what a reload says goes to clients, too
+  return Application(std::move(line.sources), std::move(line.resolved), {machine, base, std::move(*memory)}).run();
 }
 
 }  // namespace
@@ -66,7 +69,7 @@ int main(int argc, char** argv) {
       std::fputs(report.problems.c_str(), stderr);
       return report.problems.empty() ? 0 : kBadUsage;
     }
-    case Command::serve: return serve(line.resolved, argv);
+    case Command::serve: return serve(line, argv);
   }
   return kBadUsage;
 }

@@ -44,7 +44,7 @@ void add_flags(CLI::App& command, Flags& flags) {
 }
 
 CommandLine usage(std::string complaint) {
-  return {Command::none, "mme: " + std::move(complaint) + "\n", kBadUsage, {}};
+  return {Command::none, "mme: " + std::move(complaint) + "\n", kBadUsage, {}, {}};
 }
 
 std::optional<Assignment> split(const std::string& assignment) {
@@ -63,7 +63,8 @@ CommandLine with_settings(Command command, const Flags& flags, const Environment
     if (!assignment) return usage("--set takes KEY=VALUE, not '" + text + "'");
     sources.flags.push_back(*assignment);
   }
-  CommandLine line{command, {}, 0, resolve(sources, disk)};
+  CommandLine line{command, {}, 0, resolve(sources, disk), {}};
+  line.sources = std::move(sources);
   if (line.resolved.problems.empty()) return line;
   line.exit_code = kBadUsage;
   if (command != Command::serve) return line;
@@ -95,14 +96,14 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments, const 
     app.parse(reversed(arguments));
   } catch (const CLI::CallForHelp&) {
     const auto chosen = app.get_subcommands();
-    return {Command::none, (chosen.empty() ? &app : chosen.front())->help(), 0, {}};
+    return {Command::none, (chosen.empty() ? &app : chosen.front())->help(), 0, {}, {}};
   } catch (const CLI::ParseError& error) {
     return usage(error.what());
   }
-  if (version) return {Command::version, {}, 0, {}};
+  if (version) return {Command::version, {}, 0, {}, {}};
   if (*serve) return with_settings(Command::serve, flags, environment, disk);
   if (*check) return with_settings(Command::check, flags, environment, disk);
-  return {Command::none, app.help(), kBadUsage, {}};
+  return {Command::none, app.help(), kBadUsage, {}, {}};
 }
 
 Environment process_environment() {

@@ -20,7 +20,8 @@ struct CommandLine {
   Command command = Command::none;
   std::string output;  ///< whole lines; for standard output when exit_code is 0, else for standard error
   int exit_code = 0;
-  Resolved resolved;  ///< serve and check only
+  Resolved resolved;     ///< serve and check only
+  Sources sources = {};  ///< where they come from, to be read again by a reload
 };
 
 /// Exit status of a command line, a settings file or an environment that is no good.

@@ -2,6 +2,7 @@
 // Knows no protocol; names, shapes and datatypes come from the dialects' wire files.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,8 +25,10 @@ inline constexpr std::size_t kMostDimensions = 64;
                                                          std::string_view what);
 
 /// Reads a value whose nesting is its shape: numbers and booleans (as 1 and 0) become FP32, strings BYTES; a bare
-/// scalar has the shape []. Ragged or mixed arrays are invalid_tensor. Depth is bounded by the document.
-[[nodiscard]] loader::Result<loader::Tensor> read_shaped(JsonValue data, std::string_view what);
+/// scalar has the shape []. Ragged or mixed arrays are invalid_tensor. Depth is bounded by the document. With a `type`
+/// its elements are read as that one, by the rules of read_tensor().
+[[nodiscard]] loader::Result<loader::Tensor> read_shaped(JsonValue data, std::string_view what,
+                                                         std::optional<loader::DataType> type = std::nullopt);
 
 enum class JsonStyle {
   /// As the Open Inference Protocol is spoken: `,` between elements, a float in the shortest digits that give

@@ -242,7 +242,7 @@ Result<Tensor> read_tensor(JsonValue data, DataType type, Shape shape, std::stri
   return fill_typed(*layout, type, std::move(shape), what);
 }
 
-Result<Tensor> read_shaped(JsonValue data, std::string_view what) {
+Result<Tensor> read_shaped(JsonValue data, std::string_view what, std::optional<DataType> type) {
   Shape shape;
   JsonValue first = data;
   simdjson::dom::array array;
@@ -256,6 +256,7 @@ Result<Tensor> read_shaped(JsonValue data, std::string_view what) {
   }
   const auto count = static_cast<std::size_t>(loader::element_count(shape).value_or(0));
   const Layout layout{data, shape.size(), count};
+  if (type) return fill_typed(layout, *type, std::move(shape), what);
   if (first.is_string()) return fill_strings(layout, std::move(shape), what);
   return fill(layout, DataType::fp32, std::move(shape), &read_loose_float, what);
 }

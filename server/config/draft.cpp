@@ -16,6 +16,7 @@ std::string_view name_of(Layer layer) {
     case Layer::file: return "file";
     case Layer::environment: return "environment";
     case Layer::flag: return "flag";
+    case Layer::admin: return "admin call";
   }
   return "";
 }
@@ -58,7 +59,9 @@ void Draft::set(const std::string& name, const Value& value, Origin origin) {
   // Read also what a later layer hides: a mistake in the file must not come to light when a flag goes away.
   Settings scratch = settings;
   if (const auto complaint = key->read(scratch, value)) return add_problem(origin.detail, name, *complaint);
+  const bool hides_file = this->origin(name).layer == Layer::file && origin.layer > Layer::file;
   if (!may_set(name, origin)) return;
+  if (hides_file) hidden[name] = key->show(settings);
   settings = std::move(scratch);
   origins[name] = std::move(origin);
 }
@@ -70,7 +73,9 @@ void Draft::set_model(const std::string& model, const std::string& field, const 
   if (key == nullptr) return add_problem(origin.detail, name, "unknown setting of a model");
   ModelOptions scratch = settings.models[model];
   if (const auto complaint = key->read(scratch, value)) return add_problem(origin.detail, name, *complaint);
+  const bool hides_file = this->origin(name).layer == Layer::file && origin.layer > Layer::file;
   if (!may_set(name, origin)) return;
+  if (hides_file) hidden[name] = key->show(settings.models[model]);
   settings.models[model] = std::move(scratch);
   origins[name] = std::move(origin);
 }

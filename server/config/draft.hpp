@@ -13,7 +13,14 @@
 namespace mme::server {
 
 /// Later ones win.
-enum class Layer { standard, mode, file, environment, flag };
+enum class Layer {
+  standard,
+  mode,
+  file,
+  environment,
+  flag,
+  admin,  ///< a call to the running server; lost at restart
+};
 
 struct Origin {
   Layer layer = Layer::standard;
@@ -42,7 +49,8 @@ class Draft {
   [[nodiscard]] Origin origin(const std::string& key) const;
 
   Settings settings;
-  std::map<std::string, Origin> origins;  ///< of keys that are not at their default
+  std::map<std::string, Origin> origins;      ///< of keys that are not at their default
+  std::map<std::string, std::string> hidden;  ///< what the file says of keys that a later layer has set
   std::vector<Problem> problems;
 
  private:

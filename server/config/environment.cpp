@@ -38,6 +38,7 @@ constexpr std::array<Alternatives, 2> kAlternatives{{
 
 constexpr std::string_view kToken = "MME_ADMIN_TOKEN";
 constexpr std::string_view kMultiModel = "SAGEMAKER_MULTI_MODEL";
+constexpr std::string_view kDefaultAccept = "SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT";
 constexpr std::string_view kBaseFolder = "SAGEMAKER_BASE_DIR";
 constexpr std::array<std::string_view, 4> kForModelServers{"SAGEMAKER_", "MME_", "TS_", "MMS_"};
 
@@ -48,6 +49,7 @@ class EnvironmentReader {
   std::vector<std::string> read() {
     read_mode();
     read_token();
+    read_accept();
     (void)take(kBaseFolder);
     for (const auto& row : kDirect) {
       if (const auto text = take(row.variable)) set(row.variable, row.key, *text, row.unit);
@@ -100,6 +102,14 @@ class EnvironmentReader {
       draft_.set("mode", Value::of("platform"), {Layer::environment, std::string(kMultiModel)});
     } else if (*text != "false") {
       draft_.add_problem(std::string(kMultiModel), "mode", "must be true or false");
+    }
+  }
+
+  /// The type of replies whose request names none. There is one for now, so this can only agree or be refused.
+  void read_accept() {
+    const auto text = take(kDefaultAccept);
+    if (text && *text != "application/json") {
+      draft_.add_problem(std::string(kDefaultAccept), "", "replies can only be application/json");
     }
   }
 

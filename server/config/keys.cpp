@@ -95,6 +95,12 @@ Key names(std::string_view name, At at) {
           [=](const Settings& s) { return show(at(s)); }};
 }
 
+/// A setting that the program is built around when it starts.
+Key at_start(Key key) {
+  key.live = false;
+  return key;
+}
+
 constexpr std::pair<std::string_view, Mode> kModes[] = {
     {"self_managed", Mode::self_managed}, {"platform", Mode::platform}, {"single", Mode::single}};
 
@@ -111,6 +117,31 @@ std::string show_mode(const Settings& settings) {
   return std::string(found->first);
 }
 
+Complaint read_log_level(Settings& settings, const Value& value) {
+  const auto level = value.is_list ? std::nullopt : parse_log_level(value.items.front().text);
+  if (!level || !is_word(value, to_string(*level))) return "must be error, warning, info or access";
+  settings.log.level = *level;
+  return std::nullopt;
+}
+
+Complaint read_queue_size(ModelOptions& options, const Value& value) {
+  unsigned size = 0;
+  if (auto complaint = store(read_count(value, 1, 1'000'000), size)) return complaint;
+  options.queue_size = size;
+  return std::nullopt;
+}
+
+std::string show(const std::vector<TensorOptions>& tensors) {
+  std::string text = "[";
+  for (const auto& tensor : tensors) {
+    text += (text.size() > 1 ? ", {name: " : "{name: ") + tensor.name;
+    if (tensor.datatype) text += ", datatype: " + std::string(loader::to_string(*tensor.datatype));
+    if (tensor.shape) text += ", shape: " + loader::to_string(*tensor.shape);
+    text += "}";
+  }
+  return text + "]";
+}
+
 #define MME_AT(field)    \
   [](auto& s) -> auto& { \
     return s.field;      \
@@ -118,15 +149,15 @@ std::string show_mode(const Settings& settings) {
 
 std::vector<Key> make_keys() {
   return {
-      {"mode", read_mode, show_mode},
-      text("repository.path", MME_AT(repository.path)),
-      text("listeners.host", MME_AT(listener.host)),
-      count("listeners.port", MME_AT(listener.port), 0, 65535),
-      text("admin.token_file", MME_AT(admin.token_file)),
-      count("threads.io", MME_AT(threads.io), 1, 256),
-      count_or("threads.compute", MME_AT(threads.compute), "auto", 1024),
-      count("threads.loader", MME_AT(threads.loader), 1, 64),
-      count("threads.intra_op", MME_AT(threads.intra_op), 1, 1024),
+      at_start({"mode", read_mode, show_mode}),
+      at_start(text("repository.path", MME_AT(repository.path))),
+      at_start(text("listeners.host", MME_AT(listener.host))),
+      at_start(count("listeners.port", MME_AT(listener.port), 0, 65535)),
+      at_start(text("admin.token_file", MME_AT(admin.token_file))),
+      at_start(count("threads.io", MME_AT(threads.io), 1, 256)),
+      at_start(count_or("threads.compute", MME_AT(threads.compute), "auto", 1024)),
+      at_start(count("threads.loader", MME_AT(threads.loader), 1, 64)),
+      at_start(count("threads.intra_op", MME_AT(threads.intra_op), 1, 1024)),
       size_or_auto("cache.memory_budget", MME_AT(cache.memory_budget)),
       size_or_auto("cache.activation_floor", MME_AT(cache.activation_floor)),
       duration("cache.room_wait", MME_AT(cache.room_wait)),
@@ -139,7 +170,7 @@ std::vector<Key> make_keys() {
       size("limits.response", MME_AT(limits.response)),
       size("limits.headers", MME_AT(limits.headers), kLargestHeaders),
       count("limits.connections", MME_AT(limits.connections), 1, 1'000'000),
-      count_or("limits.running_calls", MME_AT(limits.running_calls), "off", 1024),
+      at_start(count_or("limits.running_calls", MME_AT(limits.running_calls), "off", 1024)),
       duration("timeouts.header", MME_AT(timeouts.header)),
       duration("timeouts.body_idle", MME_AT(timeouts.body_idle)),
       duration("timeouts.write_idle", MME_AT(timeouts.write_idle)),
@@ -148,14 +179,27 @@ std::vector<Key> make_keys() {
       duration("timeouts.drain", MME_AT(timeouts.drain), milliseconds(0)),
       duration("timeouts.drain_delay", MME_AT(timeouts.drain_delay), milliseconds(0)),
       count("queue.size", MME_AT(queue.size), 1, 1'000'000),
-      count("metrics.per_model", MME_AT(metrics.per_model), 0, 100'000),
+      at_start(count("metrics.per_model", MME_AT(metrics.per_model), 0, 100'000)),
+      {"log.level", read_log_level, [](const Settings& s) { return std::string(to_string(s.log.level)); }},
   };
 }
 
 std::vector<ModelKey> make_model_keys() {
   return {
       {"pinned", [](ModelOptions& m, const Value& v) { return store(read_truth(v), m.pinned); },
-       [](const ModelOptions& m) { return std::string(m.pinned ? "true" : "false"); }},
+       [](const ModelOptions& m) { return std::string(m.pinned.value_or(false) ? "true" : "false"); }},
+      {"queue_size", read_queue_size,
+       [](const ModelOptions& m) { return m.queue_size ? std::to_string(*m.queue_size) : ""; }},
+      {"timeout", [](ModelOptions& m, const Value& v) { return store(read_duration(v, milliseconds(1)), m.timeout); },
+       [](const ModelOptions& m) { return m.timeout ? duration_text(*m.timeout) : ""; }},
+      {"default_version", [](ModelOptions& m, const Value& v) { return store(read_version(v), m.default_version); },
+       [](const ModelOptions& m) { return m.default_version.value_or(""); }},
+      {"aliases", [](ModelOptions& m, const Value& v) { return store(read_names(v), m.aliases); },
+       [](const ModelOptions& m) { return show(m.aliases); }},
+      {"inputs", [](ModelOptions& m, const Value& v) { return store(read_tensor_options(v), m.inputs); },
+       [](const ModelOptions& m) { return show(m.inputs); }},
+      {"outputs", [](ModelOptions& m, const Value& v) { return store(read_tensor_options(v), m.outputs); },
+       [](const ModelOptions& m) { return show(m.outputs); }},
   };
 }
 

@@ -22,6 +22,7 @@ struct Key {
   std::function<Complaint(Settings&, const Value&)> read;
   /// As a file would spell it; "" when it is not set at all.
   std::function<std::string(const Settings&)> show;
+  bool live = true;  ///< a reload applies it; else it takes a restart
 };
 
 /// In the order in which they are documented and shown.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <string_view>
 
 #include "loader/repository/names.hpp"
@@ -103,6 +104,7 @@ Result<std::string> read_text(const Value& value) {
 }
 
 Result<std::vector<std::string>> read_names(const Value& value) {
+  if (!value.sections.empty()) return bad("takes a list of plain values");
   std::vector<std::string> names;
   for (const auto& item : value.items) {
     if (value.is_list) {
@@ -119,6 +121,79 @@ Result<std::vector<std::string>> read_names(const Value& value) {
   const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
   if (twice != sorted.end()) return bad("'" + *twice + "' is listed twice");
   return names;
+}
+
+Result<std::string> read_version(const Value& value) {
+  const auto text = scalar(value);
+  if (!text) return text.error();
+  if (!loader::is_valid_version(text->text)) return bad("must be a version: 1 to 18 digits");
+  return text->text;
+}
+
+namespace {
+
+constexpr std::size_t kMostTensors = 4096;
+constexpr std::size_t kMostDimensions = 64;
+constexpr std::size_t kLongestTensorName = 256;
+
+Result<loader::Shape> read_shape(const Value& value) {
+  if (!value.is_list || !value.sections.empty() || value.items.size() > kMostDimensions) {
+    return bad("shape must be a list of at most " + std::to_string(kMostDimensions) + " numbers");
+  }
+  loader::Shape shape;
+  for (const auto& item : value.items) {
+    const bool any = item.text == "-1" && item.style != Style::quoted;
+    const auto number = any ? Result<std::uint64_t>(0) : parse_number(item.text);
+    if (!number || item.style == Style::quoted || *number > std::numeric_limits<std::int32_t>::max()) {
+      return bad("shape holds numbers from 0 to 2147483647, and -1 for any");
+    }
+    shape.push_back(any ? -1 : static_cast<std::int64_t>(*number));
+  }
+  return shape;
+}
+
+/// One field of one tensor; "" when it was read.
+std::string read_field(const Field& field, TensorOptions& tensor) {
+  if (field.name == "name") {
+    const auto name = read_text(field.value);
+    if (!name) return "name " + name.error().message;
+    if (name->size() > kLongestTensorName) return "name must be at most 256 bytes";
+    tensor.name = *name;
+    return "";
+  }
+  if (field.name == "datatype") {
+    const auto text = scalar(field.value);
+    tensor.datatype = text ? loader::parse_data_type(text->text) : std::nullopt;
+    return tensor.datatype ? "" : "datatype must be one of BOOL, UINT8 .. INT64, FP16, BF16, FP32, FP64, BYTES";
+  }
+  if (field.name == "shape") {
+    auto shape = read_shape(field.value);
+    if (!shape) return shape.error().message;
+    tensor.shape = std::move(*shape);
+    return "";
+  }
+  return "'" + field.name + "' is no setting of a tensor";
+}
+
+}  // namespace
+
+Result<std::vector<TensorOptions>> read_tensor_options(const Value& value) {
+  if (!value.is_list || !value.items.empty()) return bad("takes a list of sections with name, datatype and shape");
+  if (value.sections.size() > kMostTensors) return bad("has more than 4096 entries");
+  std::vector<TensorOptions> tensors;
+  for (const auto& section : value.sections) {
+    const std::string where = "entry " + std::to_string(tensors.size() + 1) + ": ";
+    TensorOptions tensor;
+    for (const auto& field : section) {
+      if (const std::string problem = read_field(field, tensor); !problem.empty()) return bad(where + problem);
+    }
+    if (tensor.name.empty()) return bad(where + "has no name");
+    for (const auto& other : tensors) {
+      if (other.name == tensor.name) return bad(where + "'" + tensor.name + "' is listed twice");
+    }
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
 }
 
 bool is_word(const Value& value, std::string_view word) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "loader/error.hpp"
+#include "server/config/settings.hpp"
 #include "server/config/value.hpp"
 
 namespace mme::server {
@@ -24,6 +25,11 @@ namespace mme::server {
 [[nodiscard]] loader::Result<std::string> read_text(const Value& value);
 /// Different model names: a list, or one text with commas between. Empty text is no name.
 [[nodiscard]] loader::Result<std::vector<std::string>> read_names(const Value& value);
+
+/// 1 to 18 digits, with or without quotes.
+[[nodiscard]] loader::Result<std::string> read_version(const Value& value);
+/// A list of sections with `name`, `datatype` and `shape`; names are different.
+[[nodiscard]] loader::Result<std::vector<TensorOptions>> read_tensor_options(const Value& value);
 
 /// True for exactly this bare word, such as `auto` or `off`.
 [[nodiscard]] bool is_word(const Value& value, std::string_view word);

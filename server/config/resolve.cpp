@@ -34,9 +34,9 @@ Result<std::string> read_small_file(const std::string& path) {
   return text;
 }
 
-void read_flags(const std::vector<Assignment>& flags, Draft& draft) {
-  for (const auto& [flag, key, value] : flags) {
-    const Origin origin{Layer::flag, flag};
+void read_assignments(const std::vector<Assignment>& assignments, Layer layer, Draft& draft) {
+  for (const auto& [flag, key, value] : assignments) {
+    const Origin origin{layer, flag};
     const std::size_t dot = key.rfind('.');
     // Names of models hold dots and slashes, their settings do not.
     if (key.starts_with(kModels) && dot > kModels.size()) {
@@ -71,6 +71,20 @@ void apply_mode(const std::string& base, const Disk& disk, Draft& draft) {
   }
 }
 
+/// Notes whose alias is which. One that is taken, by a model with settings or by another alias, would hide it.
+void resolve_aliases(Draft& draft) {
+  auto& owners = draft.settings.real_names;
+  for (const auto& [model, options] : draft.settings.models) {
+    const std::string key = "models." + model + ".aliases";
+    for (const auto& alias : options.aliases) {
+      const auto [owner, is_new] = owners.emplace(alias, model);
+      if (is_new && !draft.settings.models.contains(alias)) continue;
+      const std::string taken_by = is_new ? "a model of its own" : "an alias of '" + owner->second + "'";
+      draft.add_problem(draft.origin(key).detail, key, "'" + alias + "' is " + taken_by + " already");
+    }
+  }
+}
+
 /// What no value has wrong by itself.
 void check_together(Draft& draft) {
   const Settings& settings = draft.settings;
@@ -82,7 +96,8 @@ void check_together(Draft& draft) {
     if (settings.cache.idle_unload) complain("cache.idle_unload", "the platform unloads models, not mode platform");
     if (!settings.cache.pinned.empty()) complain("cache.pinned", "nothing is evicted in mode platform");
     for (const auto& [model, options] : settings.models) {
-      if (options.pinned) complain("models." + model + ".pinned", "nothing is evicted in mode platform");
+      if (options.pinned.value_or(false))
+        complain("models." + model + ".pinned", "nothing is evicted in mode platform");
     }
     if (!settings.cache.preload.empty()) complain("cache.preload", "the platform loads models, not mode platform");
   }
@@ -123,18 +138,33 @@ Origin Resolved::origin(const std::string& key) const {
 Resolved resolve(const Sources& sources, const Disk& disk) {
   Draft draft;
   if (sources.file) {
+    const std::string shown =
+        sources.hide_folders ? std::filesystem::path(*sources.file).filename().string() : *sources.file;
     if (const auto text = disk.read_file(*sources.file)) {
-      read_settings_file(*sources.file, *text, draft);
+      read_settings_file(shown, *text, draft);
     } else {
-      draft.add_problem(*sources.file, "", text.error().message);
+      draft.add_problem(shown, "", text.error().message);
     }
   }
   auto ignored = read_environment(sources.environment, draft);
-  read_flags(sources.flags, draft);
+  read_assignments(sources.flags, Layer::flag, draft);
   apply_mode(base_folder(sources.environment), disk, draft);
   check_together(draft);
+  resolve_aliases(draft);
   read_token_file(disk, draft);
-  return {std::move(draft.settings), std::move(draft.origins), std::move(draft.problems), std::move(ignored)};
+  return {std::move(draft.settings), std::move(draft.origins), std::move(draft.hidden), std::move(draft.problems),
+          std::move(ignored)};
+}
+
+Resolved with_admin(const Resolved& resolved, const std::vector<Assignment>& assignments) {
+  Draft draft;
+  draft.settings = resolved.settings;
+  draft.origins = resolved.origins;
+  draft.hidden = resolved.hidden;
+  draft.problems = resolved.problems;
+  read_assignments(assignments, Layer::admin, draft);
+  return {std::move(draft.settings), std::move(draft.origins), std::move(draft.hidden), std::move(draft.problems),
+          resolved.ignored};
 }
 
 }  // namespace mme::server

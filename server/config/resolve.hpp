@@ -24,6 +24,8 @@ struct Sources {
   std::optional<std::string> file;  ///< path of the settings file
   Environment environment;
   std::vector<Assignment> flags;
+  /// Problems name the file without its folders: for replies, which must not tell where things are on the machine.
+  bool hide_folders = false;
 };
 
 /// What resolving needs of the disk; faked in tests.
@@ -37,13 +39,17 @@ struct Disk {
 
 struct Resolved {
   Settings settings;
-  std::map<std::string, Origin> origins;  ///< of keys that are not at their default
-  std::vector<Problem> problems;          ///< all of them; the settings are to be used only when there is none
-  std::vector<std::string> ignored;       ///< environment variables without effect, for one log line
+  std::map<std::string, Origin> origins;      ///< of keys that are not at their default
+  std::map<std::string, std::string> hidden;  ///< what the file says of keys that a later layer has set
+  std::vector<Problem> problems;              ///< all of them; the settings are to be used only when there is none
+  std::vector<std::string> ignored;           ///< environment variables without effect, for one log line
 
   [[nodiscard]] Origin origin(const std::string& key) const;
 };
 
 [[nodiscard]] Resolved resolve(const Sources& sources, const Disk& disk = Disk::real());
+
+/// The same with what calls to the running server have set, which wins over everything; `flag` names the call.
+[[nodiscard]] Resolved with_admin(const Resolved& resolved, const std::vector<Assignment>& assignments);
 
 }  // namespace mme::server

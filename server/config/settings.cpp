@@ -4,6 +4,23 @@
 
 namespace mme::server {
 
+ModelOptions ModelOptions::or_else(const ModelOptions& other) const {
+  ModelOptions both = *this;
+  if (!both.pinned) both.pinned = other.pinned;
+  if (!both.queue_size) both.queue_size = other.queue_size;
+  if (!both.timeout) both.timeout = other.timeout;
+  if (!both.default_version) both.default_version = other.default_version;
+  if (both.aliases.empty()) both.aliases = other.aliases;
+  if (both.inputs.empty()) both.inputs = other.inputs;
+  if (both.outputs.empty()) both.outputs = other.outputs;
+  return both;
+}
+
+std::string Settings::real_name(const std::string& name) const {
+  const auto found = real_names.find(name);
+  return found == real_names.end() ? name : found->second;
+}
+
 ModelOptions Settings::options_of(const std::string& model) const {
   const auto found = models.find(model);
   ModelOptions options = found == models.end() ? ModelOptions{} : found->second;

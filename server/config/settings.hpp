@@ -9,6 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "loader/tensor.hpp"
+#include "server/config/log_level.hpp"
+
 namespace mme::server {
 
 using std::chrono::milliseconds;
@@ -19,9 +22,27 @@ enum class Mode {
   single,        ///< one model, loaded at start, serves /invocations
 };
 
-/// Settings of one model, under `models: {NAME: ...}`.
+/// What an operator says about one input or output, in the order of `forward`.
+struct TensorOptions {
+  std::string name;
+  std::optional<loader::DataType> datatype;
+  std::optional<loader::Shape> shape;  ///< -1 stands for "any"
+
+  friend bool operator==(const TensorOptions&, const TensorOptions&) = default;
+};
+
+/// Settings of one model, under `models: {NAME: ...}` or in the model's own file. A nullopt is "not said here".
 struct ModelOptions {
-  bool pinned = false;  ///< never evicted to make room
+  std::optional<bool> pinned;                  ///< never evicted to make room
+  std::optional<unsigned> queue_size;          ///< calls that wait; else queue.size
+  std::optional<milliseconds> timeout;         ///< lowers timeouts.request for this model
+  std::optional<std::string> default_version;  ///< answers when no version is named; else the highest
+  std::vector<std::string> aliases;            ///< further names
+  std::vector<TensorOptions> inputs;
+  std::vector<TensorOptions> outputs;
+
+  /// What is not said here, as `other` says it.
+  [[nodiscard]] ModelOptions or_else(const ModelOptions& other) const;
 };
 
 /// Sizes are bytes. A nullopt is `auto` (the machine decides) or `off`, as the comment says.
@@ -86,7 +107,15 @@ struct Settings {
     unsigned per_model = 1000;  ///< models with series of their own
   } metrics;
 
+  struct {
+    LogLevel level = LogLevel::access;
+  } log;
+
   std::map<std::string, ModelOptions> models;
+  std::map<std::string, std::string> real_names;  ///< by alias; what `models` says, for look-up
+
+  /// The model that a name stands for: the one that has it as an alias, else the name itself.
+  [[nodiscard]] std::string real_name(const std::string& name) const;
 
   /// The options of one model, `cache.pinned` taken in.
   [[nodiscard]] ModelOptions options_of(const std::string& model) const;

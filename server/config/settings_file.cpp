@@ -21,16 +21,30 @@ class FileReader {
   FileReader(const std::string& name, Draft& draft) : name_(name), draft_(draft) {}
 
   void read(const YamlDocument& document) {
-    for (const auto& problem : document.problems) {
-      draft_.add_problem(problem.line > 0 ? at(problem.line) : name_, problem.key, problem.what);
+    if (has_settings(document)) read_section("", document.root);
+  }
+
+  /// The whole file is the section of one model. Which one does not matter here: its name is not in the file.
+  void read_as_model(const std::string& model, const YamlDocument& document) {
+    if (!has_settings(document)) return;
+    if (const auto* aliases = document.root.find("aliases")) {
+      complain(aliases->line, "aliases", "can only be given under models: in the server's own settings");
     }
-    if (document.root.kind == Kind::null) return;
-    if (document.root.kind != Kind::map) return complain(document.root.line, "", "must be a map of settings");
-    read_section("", document.root);
+    read_model(model, document.root);
   }
 
  private:
   [[nodiscard]] std::string at(int line) const { return name_ + ":" + std::to_string(line); }
+
+  bool has_settings(const YamlDocument& document) {
+    for (const auto& problem : document.problems) {
+      draft_.add_problem(problem.line > 0 ? at(problem.line) : name_, problem.key, problem.what);
+    }
+    if (document.root.kind == Kind::null) return false;
+    if (document.root.kind == Kind::map) return true;
+    complain(document.root.line, "", "must be a map of settings");
+    return false;
+  }
 
   void complain(int line, const std::string& key, std::string what) {
     draft_.add_problem(at(line), key, std::move(what));
@@ -79,10 +93,14 @@ class FileReader {
         complain(entry.line, key, "must be a section with settings of the model in it");
         continue;
       }
-      for (const auto& field : entry.value.entries) {
-        if (const auto value = value_of(key + '.' + field.key, field.value)) {
-          draft_.set_model(entry.key, field.key, *value, {Layer::file, at(field.line)});
-        }
+      read_model(entry.key, entry.value);
+    }
+  }
+
+  void read_model(const std::string& model, const YamlNode& section) {
+    for (const auto& field : section.entries) {
+      if (const auto value = value_of("models." + model + '.' + field.key, field.value, true)) {
+        draft_.set_model(model, field.key, *value, {Layer::file, at(field.line)});
       }
     }
   }
@@ -91,7 +109,7 @@ class FileReader {
     if (const auto value = value_of(key, node)) draft_.set(key, *value, {Layer::file, at(node.line)});
   }
 
-  std::optional<Value> value_of(const std::string& key, const YamlNode& node) {
+  std::optional<Value> value_of(const std::string& key, const YamlNode& node, bool may_hold_sections = false) {
     switch (node.kind) {
       case Kind::null: complain(node.line, key, "has no value"); return std::nullopt;
       case Kind::map: complain(node.line, key, "takes a value, not a section"); return std::nullopt;
@@ -100,7 +118,17 @@ class FileReader {
     }
     Value value{{}, true};
     for (const auto& item : node.items) {
-      if (item.kind != Kind::scalar) {
+      if (item.kind == Kind::map && may_hold_sections && value.items.empty()) {
+        std::vector<Field> fields;
+        for (const auto& entry : item.entries) {
+          auto field = value_of(key + '.' + entry.key, entry.value);
+          if (!field) return std::nullopt;
+          fields.push_back({entry.key, std::move(*field)});
+        }
+        value.sections.push_back(std::move(fields));
+        continue;
+      }
+      if (item.kind != Kind::scalar || !value.sections.empty()) {
         complain(item.line, key, "takes a list of plain values");
         return std::nullopt;
       }
@@ -117,6 +145,18 @@ class FileReader {
 
 void read_settings_file(const std::string& name, std::string_view text, Draft& draft) {
   FileReader(name, draft).read(loader::read_strict_yaml(text));
+}
+
+ModelFile read_model_file(const std::string& name, std::string_view text) {
+  static const std::string kModel = "m";
+  Draft draft;
+  FileReader(name, draft).read_as_model(kModel, loader::read_strict_yaml(text));
+  ModelFile file{std::move(draft.settings.models[kModel]), std::move(draft.problems)};
+  const std::string prefix = "models." + kModel + ".";
+  for (auto& problem : file.problems) {
+    if (problem.key.starts_with(prefix)) problem.key.erase(0, prefix.size());
+  }
+  return file;
 }
 
 }  // namespace mme::server

@@ -19,12 +19,24 @@ struct Text {
   Style style = Style::plain;
 };
 
+struct Field;
+
 struct Value {
   std::vector<Text> items;  ///< exactly one unless it is a list
   bool is_list = false;
+  std::vector<std::vector<Field>> sections = {};  ///< a list of sections instead of one of texts; files only
 
   /// From a flag or a variable.
-  static Value of(std::string text) { return {{{std::move(text), Style::argument}}, false}; }
+  static Value of(std::string text);
 };
+
+struct Field {
+  std::string name;
+  Value value;
+};
+
+inline Value Value::of(std::string text) {
+  return {{{std::move(text), Style::argument}}, false};
+}
 
 }  // namespace mme::server

@@ -120,8 +120,10 @@ std::string write_model_metadata(const ModelInfo& info) {
   append_field(out, "name", info.name);
   if (!info.versions.empty()) append_strings(out, "versions", info.versions);
   append_field(out, "platform", "pytorch_torchscript");
-  append_infos(out, "inputs", info.signature ? loader::describe_inputs(*info.signature) : std::vector<TensorInfo>());
-  append_infos(out, "outputs", info.signature ? info.signature->outputs : std::vector<TensorInfo>());
+  const auto inputs = info.signature ? loader::describe_inputs(*info.signature) : std::vector<TensorInfo>();
+  const auto outputs = info.signature ? info.signature->outputs : std::vector<TensorInfo>();
+  append_infos(out, "inputs", info.declared_inputs.empty() ? inputs : info.declared_inputs);
+  append_infos(out, "outputs", info.declared_outputs.empty() ? outputs : info.declared_outputs);
   return out + "}";
 }
 

@@ -79,7 +79,10 @@ Reply SageMaker::error_reply(const Error& error) const {
 
 Reply SageMaker::ping(Exchange& exchange) {
   if (service_.accepting()) return empty_reply();
-  return refuse(*this, exchange, fail(ErrorCode::shutting_down, "the server is shutting down"));
+  if (service_.draining()) {
+    return refuse(*this, exchange, fail(ErrorCode::shutting_down, "the server is shutting down"));
+  }
+  return refuse(*this, exchange, fail(ErrorCode::not_ready, "the model is not loaded yet"));
 }
 
 Reply SageMaker::list(Exchange& exchange) {
@@ -119,7 +122,7 @@ asio::awaitable<Reply> SageMaker::run(Exchange& exchange, ModelRef model) {
 }
 
 asio::awaitable<Reply> SageMaker::run_array(Exchange& exchange, ModelRef model) {
-  auto inputs = sagemaker::read_array(exchange.request.body);
+  auto inputs = sagemaker::read_array(exchange.request.body, service_.first_input_type(model));
   if (inputs.has_error()) co_return refuse(*this, exchange, inputs.error());
   const auto result =
       co_await service_.infer(std::move(model), std::move(*inputs), exchange.request.deadline, exchange.record);
@@ -151,6 +154,7 @@ Result<ModelRef> SageMaker::target(const Request& request) {
 }
 
 Result<ModelRef> SageMaker::only_model() {
+  if (options_.default_model) return ModelRef{*options_.default_model, std::nullopt};
   const auto models = service_.index();
   if (models.empty()) return fail(ErrorCode::invalid_request, "there is no model to invoke");
   for (const ModelInfo& info : models) {

@@ -10,10 +10,16 @@
 
 namespace mme::server {
 
+struct SageMakerOptions {
+  /// What /invocations runs when a request names no model; nullopt: the only one there is.
+  std::optional<std::string> default_model = std::nullopt;
+};
+
 /// Stateless; handlers may run on any io thread, several at once. The service must outlive it.
 class SageMaker final : public Dialect {
  public:
-  explicit SageMaker(ModelService& service) : service_(service) {}
+  explicit SageMaker(ModelService& service, SageMakerOptions options = {})
+      : service_(service), options_(std::move(options)) {}
 
   [[nodiscard]] std::string_view name() const noexcept override { return "sagemaker"; }
   [[nodiscard]] std::vector<Route> routes() override;
@@ -40,6 +46,7 @@ class SageMaker final : public Dialect {
   Handler by(asio::awaitable<Reply> (SageMaker::*member)(Exchange&));
 
   ModelService& service_;
+  SageMakerOptions options_;
 };
 
 }  // namespace mme::server

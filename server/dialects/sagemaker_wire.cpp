@@ -105,10 +105,10 @@ void append_identity(std::string& out, const ModelInfo& info) {
 
 }  // namespace
 
-Result<TensorMap> read_array(std::string_view body) {
+Result<TensorMap> read_array(std::string_view body, std::optional<loader::DataType> type) {
   const auto document = JsonDocument::parse(body);
   if (document.has_error()) return document.error();
-  auto tensor = read_shaped(document->root(), "the request");
+  auto tensor = read_shaped(document->root(), "the request", type);
   if (tensor.has_error()) return tensor.error();
   return TensorMap{NamedTensor{"INPUT__0", std::move(*tensor)}};
 }

@@ -14,8 +14,9 @@
 
 namespace mme::server::sagemaker {
 
-/// A JSON array of any nesting as the model's first input, INPUT__0: numbers FP32, strings BYTES.
-[[nodiscard]] Result<loader::TensorMap> read_array(std::string_view body);
+/// A JSON array of any nesting as the model's first input, INPUT__0: as `type`, else numbers FP32, strings BYTES.
+[[nodiscard]] Result<loader::TensorMap> read_array(std::string_view body,
+                                                   std::optional<loader::DataType> type = std::nullopt);
 
 /// One output: its nested list, bare; several: an object of nested lists by name. Numbers as json.dumps writes them.
 [[nodiscard]] Result<std::string> write_outputs(const loader::TensorMap& outputs);

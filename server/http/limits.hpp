@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <cstddef>
+#include <memory>
+#include <mutex>
 
 namespace mme::server {
 
@@ -32,6 +34,27 @@ struct HttpOptions {
   /// On a loopback address, refuse a Host that is not loopback (403): a page in a browser that resolves its own name
   /// to 127.0.0.1 must not reach us.
   bool check_loopback_host = true;
+};
+
+/// Options that may be replaced while connections read them. Thread-safe; a reader keeps what it got as long as it
+/// likes.
+class SharedHttpOptions {
+ public:
+  explicit SharedHttpOptions(HttpOptions options) { set(options); }
+
+  [[nodiscard]] std::shared_ptr<const HttpOptions> get() const {
+    const std::lock_guard lock(mutex_);
+    return options_;
+  }
+  void set(const HttpOptions& options) {
+    auto made = std::make_shared<const HttpOptions>(options);
+    const std::lock_guard lock(mutex_);
+    options_.swap(made);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const HttpOptions> options_;
 };
 
 }  // namespace mme::server

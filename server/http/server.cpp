@@ -51,13 +51,12 @@ asio::awaitable<void> refuse_connection(tcp::socket socket) {
 }  // namespace
 
 struct Server::State {
-  State(asio::io_context& i, HttpOptions o, Router r, AccessSink s, BodyClaim c) : io(i) {
-    context =
-        std::make_shared<SessionContext>(SessionContext{std::move(o), std::move(r), std::move(s), std::move(c), false});
+  State(asio::io_context& i, const HttpOptions& o, Router r, AccessSink s, BodyClaim c) : io(i) {
+    context = std::make_shared<SessionContext>(o, std::move(r), std::move(s), std::move(c));
   }
   void accept(tcp::socket socket) {
     const auto executor = socket.get_executor();
-    if (sessions.size() < context->options.limits.connections) {
+    if (sessions.size() < context->options.get()->limits.connections) {
       auto session = std::make_shared<Session>(std::move(socket), context);
       auto notify = [weak = std::weak_ptr(session)](Stage stage) {
         if (const auto alive = weak.lock()) alive->notify(stage);
@@ -78,13 +77,13 @@ struct Server::State {
 };
 
 Server::Server(asio::io_context& io, HttpOptions options, Router router, AccessSink sink, BodyClaim claim)
-    : state_(std::make_shared<State>(io, std::move(options), std::move(router), std::move(sink), std::move(claim))) {}
+    : state_(std::make_shared<State>(io, options, std::move(router), std::move(sink), std::move(claim))) {}
 
 Result<std::uint16_t> Server::start(const std::string& address, std::uint16_t port) {
   auto opened = Listener::open(state_->io, address, port);
   if (!opened) return opened.error();
   state_->listener = *opened;
-  state_->context->loopback_only = (*opened)->is_loopback() && state_->context->options.check_loopback_host;
+  state_->context->loopback_only = (*opened)->is_loopback() && state_->context->options.get()->check_loopback_host;
   // Weak: the listener lives in the state.
   (*opened)->start([weak = std::weak_ptr(state_)](tcp::socket socket) {
     if (const auto state = weak.lock()) state->accept(std::move(socket));
@@ -103,6 +102,10 @@ asio::awaitable<void> Server::drain(std::chrono::milliseconds limit) {
   state->sessions.cut();
   state->refusals.cut();
   co_await state->sessions.join(loader::Clock::now() + kCutTime);
+}
+
+void Server::set_options(const HttpOptions& options) {
+  state_->context->options.set(options);
 }
 
 ServerCounts Server::counts() const {

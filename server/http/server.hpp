@@ -37,6 +37,10 @@ class Server {
   /// a second later whatever is left is cut. Done when no connection is left, or three seconds after `limit`.
   asio::awaitable<void> drain(std::chrono::milliseconds limit);
 
+  /// Replaces limits and time-outs: for requests that begin from now on, and for connections not yet accepted. Whether
+  /// Host is checked stays as it was at start.
+  void set_options(const HttpOptions& options);
+
   [[nodiscard]] ServerCounts counts() const;
 
  private:

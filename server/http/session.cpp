@@ -69,7 +69,7 @@ struct Session::Turn {
 };
 
 Session::Session(asio::ip::tcp::socket socket, std::shared_ptr<const SessionContext> context)
-    : socket_(std::move(socket)), context_(std::move(context)), deadline_(socket_) {}
+    : socket_(std::move(socket)), context_(std::move(context)), options_(context_->options.get()), deadline_(socket_) {}
 
 asio::awaitable<void> Session::run(std::shared_ptr<Session> self) {
   bool more = true;
@@ -110,7 +110,9 @@ asio::awaitable<error_code> Session::fill(std::size_t most) {
 // ---- one request ------------------------------------------------------------------------------------------------
 
 asio::awaitable<bool> Session::serve_one() {
+  options_ = context_->options.get();
   const auto size = co_await read_head();
+  options_ = context_->options.get();  // the wait for a request may have been long
   deadline_.disarm();
   idle_ = false;
   fresh_ = false;
@@ -120,7 +122,7 @@ asio::awaitable<bool> Session::serve_one() {
   }
   Turn turn(context_->sink);
   if (!size) co_return co_await refuse_framing(turn, size.error());
-  auto head = parse_head(pending().substr(0, *size), context_->options.limits);
+  auto head = parse_head(pending().substr(0, *size), options_->limits);
   if (!head) co_return co_await refuse_framing(turn, head.error());
   buffer_.consume(*size);
   turn.head = std::move(*head);
@@ -181,7 +183,7 @@ Result<void> Session::fill_request(Turn& turn) const {
   request.headers = std::move(turn.head.headers);
   const auto id = request.header("X-Request-Id");
   request.id = id && is_request_id(*id) ? std::string(*id) : make_request_id();
-  request.deadline = turn.start + context_->options.timeouts.request;
+  request.deadline = turn.start + options_->timeouts.request;
   turn.line.method = to_string(request.method);
   turn.line.path = request.path;
   turn.line.request_id = request.id;
@@ -197,7 +199,7 @@ Result<void> Session::fill_request(Turn& turn) const {
 }
 
 std::optional<Session::Refusal> Session::refuse(Turn& turn) const {
-  auto checked = check_head(turn.head, context_->options.limits, context_->loopback_only);
+  auto checked = check_head(turn.head, options_->limits, context_->loopback_only);
   auto filled = fill_request(turn);
   if (checked) checked = filled;
   if (!checked) {
@@ -214,7 +216,7 @@ std::optional<Session::Refusal> Session::refuse(Turn& turn) const {
 /// Before a request: gives back the room that the last one needed, and sets the time for the next to begin.
 void Session::start_waiting() {
   if (buffer_.size() == 0 && buffer_.capacity() > kHeadPiece) buffer_.shrink_to_fit();
-  const auto& timeouts = context_->options.timeouts;
+  const auto& timeouts = options_->timeouts;
   deadline_.arm(fresh_ ? timeouts.header : timeouts.keep_alive);
 }
 
@@ -231,9 +233,9 @@ asio::awaitable<Result<std::size_t>> Session::read_head() {
     }
     if (!started && buffer_.size() != 0) {
       started = true;
-      deadline_.arm(context_->options.timeouts.header);
+      deadline_.arm(options_->timeouts.header);
     }
-    auto scanned = scan_head(pending(), context_->options.limits);
+    auto scanned = scan_head(pending(), options_->limits);
     if (!scanned || *scanned != 0) co_return scanned;
     idle_ = !started;
     if (should_close_idle()) co_return std::size_t{0};
@@ -254,12 +256,12 @@ std::optional<Error> Session::why_head_ended(error_code error) const {
 }
 
 asio::awaitable<Result<void>> Session::read_body(Turn& turn) {
-  BodyReader reader(turn.head, context_->options.limits, context_->claim);
+  BodyReader reader(turn.head, options_->limits, context_->claim);
   if (turn.head.body == BodyKind::none) co_return Result<void>{};
   if (auto begun = reader.begin(); !begun) co_return begun.error();
   if (turn.head.expects_continue && buffer_.size() == 0) {
     constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
-    deadline_.arm(context_->options.timeouts.write_idle);
+    deadline_.arm(options_->timeouts.write_idle);
     co_await asio::async_write(socket_, asio::buffer(go_on), kToken);
   }
   for (;;) {
@@ -267,7 +269,7 @@ asio::awaitable<Result<void>> Session::read_body(Turn& turn) {
     turn.line.bytes_in = reader.received();
     if (!done) co_return done.error();
     if (*done) break;
-    deadline_.arm(std::min(Clock::now() + context_->options.timeouts.body_idle, turn.request.deadline));
+    deadline_.arm(std::min(Clock::now() + options_->timeouts.body_idle, turn.request.deadline));
     const auto error = co_await fill(kBodyPiece);
     if (error) co_return why_body_ended();
   }
@@ -303,7 +305,7 @@ asio::awaitable<Session::Interruption> Session::watch() {
 
 /// What to send instead of a reply that is too large, or for which there is no room while it is being sent.
 std::optional<Reply> Session::refuse_reply(Turn& turn, Reply& reply) const {
-  const auto& limits = context_->options.limits;
+  const auto& limits = options_->limits;
   const auto size = reply.body.size();
   std::optional<Error> error;
   if (size > limits.response) error = fail(ErrorCode::body_too_large, "the reply is over the limit");
@@ -341,7 +343,7 @@ asio::awaitable<bool> Session::write(std::string_view head, std::string_view bod
   do {
     const auto piece = body.substr(0, kWritePiece);
     const std::array<asio::const_buffer, 2> buffers{asio::buffer(head), asio::buffer(piece)};
-    deadline_.arm(context_->options.timeouts.write_idle);
+    deadline_.arm(options_->timeouts.write_idle);
     const auto [error, size] = co_await asio::async_write(socket_, buffers, kToken);
     turn.line.bytes_out += size - std::min(size, head.size());
     if (error) co_return false;

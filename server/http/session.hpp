@@ -28,7 +28,10 @@ namespace mme::server {
 
 /// What all sessions of a listener share.
 struct SessionContext {
-  HttpOptions options;
+  SessionContext(const HttpOptions& o, Router r, AccessSink s, BodyClaim c)
+      : options(o), router(std::move(r)), sink(std::move(s)), claim(std::move(c)) {}
+
+  SharedHttpOptions options;
   Router router;
   AccessSink sink;
   BodyClaim claim;
@@ -77,6 +80,7 @@ class Session {
 
   asio::ip::tcp::socket socket_;
   std::shared_ptr<const SessionContext> context_;
+  std::shared_ptr<const HttpOptions> options_;  ///< as they were when the request began
   SocketDeadline deadline_;
   boost::beast::flat_buffer buffer_;
   std::optional<Stage> stage_;

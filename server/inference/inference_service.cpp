@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 
+#include "server/inference/declared_tensors.hpp"
 #include "server/inference/pending_call.hpp"
 
 namespace mme::server {
@@ -68,6 +69,17 @@ void note(AccessRecord& record, const CallOutcome& outcome) {
   record.load_ms += milliseconds(outcome.timing.load);
 }
 
+void declare(ModelInfo& info, const ModelOptions& options) {
+  if (!options.inputs.empty()) {
+    auto known = info.signature ? loader::describe_inputs(*info.signature) : std::vector<loader::TensorInfo>();
+    info.declared_inputs = with_declared(std::move(known), options.inputs);
+  }
+  if (!options.outputs.empty()) {
+    auto known = info.signature ? info.signature->outputs : std::vector<loader::TensorInfo>();
+    info.declared_outputs = with_declared(std::move(known), options.outputs);
+  }
+}
+
 /// A call that was refused room in the middle runs once more, alone and with its need known (R10), unless it may have
 /// left something behind in its model.
 bool worth_another_try(const CallOutcome& outcome) {
@@ -81,48 +93,86 @@ InferenceService::InferenceService(loader::Catalog& catalog, cache::ModelCache& 
                                    InferenceOptions options)
     : catalog_(catalog), cache_(cache), compute_(compute), options_(std::move(options)) {}
 
-Result<loader::ModelSpec> InferenceService::resolve(const ModelRef& model) const {
-  auto spec = catalog_.resolve(model.name, model.version);
-  if (spec && options_.settings) spec->settings = options_.settings(model.name);
-  return spec;
+ModelRef InferenceService::real(ModelRef model) const {
+  if (options_.real_name) model.name = options_.real_name(model.name);
+  return model;
+}
+
+Result<ModelOptions> InferenceService::options_of(const std::string& name,
+                                                  const std::optional<std::string>& url) const {
+  return options_.options ? options_.options(name, url) : ModelOptions{};
+}
+
+Result<InferenceService::Found> InferenceService::resolve(const ModelRef& model,
+                                                          const std::optional<std::string>& url) const {
+  auto options = options_of(model.name, url);
+  // Whether there is such a model at all is told first: settings of nothing are nobody's mistake.
+  const auto version = model.version || !options ? model.version : options->default_version;
+  auto spec = url ? catalog_.resolve_url(model.name, *url) : catalog_.resolve(model.name, version);
+  if (!spec) return spec.error();
+  if (!options) return options.error();
+  spec->settings.pinned = options->pinned.value_or(false);
+  if (options->queue_size) spec->settings.queue_size = *options->queue_size;
+  return Found{std::move(*spec), std::move(*options)};
 }
 
 asio::awaitable<Result<InferenceResult>> InferenceService::infer(ModelRef model, loader::TensorMap inputs,
                                                                  Deadline deadline, AccessRecord& record) {
-  auto spec = resolve(model);
-  if (!spec) co_return spec.error();
+  model = real(std::move(model));
+  auto found = resolve(model);
+  if (!found) co_return found.error();
+  const loader::ModelSpec& spec = found->spec;
+  const ModelOptions& options = found->options;
   record.model = model.name;
+  if (options.timeout) deadline = std::min(deadline, loader::Clock::now() + *options.timeout);
+  if (auto bound = bind_declared(options.inputs, inputs); !bound) co_return bound.error();
   cache::CallRequest request{deadline, payload(inputs), 0, false};
-  Call first{*spec, inputs, request};
+  Call first{spec, inputs, request};
   CallOutcome outcome = co_await run_call(cache_, compute_, std::move(first));
   note(record, outcome);
   if (worth_another_try(outcome)) {
     request.alone = true;
     request.least_bytes = outcome.peak_bytes;
-    Call second{*spec, std::move(inputs), request};
+    Call second{spec, std::move(inputs), request};
     outcome = co_await run_call(cache_, compute_, std::move(second));
     note(record, outcome);
   }
   if (!outcome.outputs) co_return outcome.outputs.error();
+  name_outputs(options.outputs, *outcome.outputs);
   learn_outputs(model.name, *outcome.outputs);
   co_return InferenceResult{
-      std::move(*outcome.outputs), spec->version, {record.cache, record.queue_ms, record.load_ms, record.run_ms}};
+      std::move(*outcome.outputs), spec.version, {record.cache, record.queue_ms, record.load_ms, record.run_ms}};
 }
 
 asio::awaitable<Result<ModelInfo>> InferenceService::load(ModelRef model, std::optional<std::string> url,
                                                           Deadline deadline) {
-  auto spec = url ? catalog_.resolve_url(model.name, *url) : resolve(model);
-  if (!spec) co_return spec.error();
-  auto start = [&cache = cache_, spec = *spec, deadline](cache::ModelCache::DoneHandler on) {
+  model = real(std::move(model));
+  auto found = resolve(model, url);
+  if (!found) co_return found.error();
+  auto start = [&cache = cache_, spec = found->spec, deadline](cache::ModelCache::DoneHandler on) {
     cache.load(spec, deadline, std::move(on));
   };
   const auto done = co_await await_done(std::move(start));
+  // A load that joined another may be told of it first; the name must mean that artifact for both.
+  const bool joined = !done && done.error().code == ErrorCode::already_loaded;
+  const bool there = done && !options_.only_loaded ? true : (done || joined) && holds(found->spec);
+  if (url && there) catalog_.register_alias(model.name, *url);
   if (!done) co_return done.error();
-  if (url) catalog_.register_alias(model.name, *url);
+  // Evicted at once is no matter where calls load it again; unloaded is, where only a load brings it back.
+  if (!there) co_return fail(ErrorCode::conflict, "the model was unloaded while it was loaded");
   co_return describe(model);
 }
 
+/// That very artifact is in memory under that name.
+bool InferenceService::holds(const loader::ModelSpec& spec) const {
+  return std::ranges::any_of(cache_.status().entries, [&](const cache::EntryStatus& entry) {
+    return entry.state == cache::ModelState::ready && entry.spec.name == spec.name &&
+           entry.spec.artifact == spec.artifact;
+  });
+}
+
 asio::awaitable<Result<void>> InferenceService::unload(ModelRef model, Deadline deadline) {
+  model = real(std::move(model));
   // Without a version: every version of that name.
   std::vector<std::optional<std::string>> versions;
   for (const auto& entry : cache_.status().entries) {
@@ -143,8 +193,14 @@ asio::awaitable<Result<void>> InferenceService::unload(ModelRef model, Deadline 
   co_return Result<void>{};
 }
 
-Result<ModelInfo> InferenceService::describe(const ModelRef& model) {
-  auto spec = resolve(model);
+Result<ModelInfo> InferenceService::describe(const ModelRef& asked) {
+  const ModelRef model = real(asked);
+  const auto options = options_of(model.name, std::nullopt);
+  auto found = resolve(model);
+  const bool unusable = !found && !options && found.error() == options.error();
+  if (!found && !unusable) return found.error();
+  // With settings that are no good there is still an artifact, and it may be in memory since before.
+  const auto spec = found ? Result<loader::ModelSpec>(found->spec) : catalog_.resolve(model.name, model.version);
   if (!spec) return spec.error();
   ModelInfo info;
   info.name = model.name;
@@ -158,7 +214,13 @@ Result<ModelInfo> InferenceService::describe(const ModelRef& model) {
     info.stateless = present.stateless;
     if (entry.state == cache::ModelState::ready) break;
   }
-  if (info.presence == Presence::stored) {
+  if (options_.only_loaded && info.presence != Presence::ready) {
+    return fail(ErrorCode::model_unknown, "the model is not loaded");
+  }
+  if (unusable) {
+    info.presence = Presence::broken;
+    info.reason = options.error().message;
+  } else if (info.presence == Presence::stored) {
     if (const auto broken = cache_.broken(spec->artifact)) {
       info.presence = Presence::broken;
       info.reason = broken->message;
@@ -166,7 +228,14 @@ Result<ModelInfo> InferenceService::describe(const ModelRef& model) {
   }
   info.url = catalog_.url_of(*spec);
   add_signature(info, spec->version);
+  if (options) declare(info, *options);
   return info;
+}
+
+std::optional<loader::DataType> InferenceService::first_input_type(const ModelRef& asked) {
+  const auto options = options_of(real(asked).name, std::nullopt);
+  if (!options || options->inputs.empty()) return std::nullopt;
+  return options->inputs.front().datatype;
 }
 
 void InferenceService::add_signature(ModelInfo& info, const std::optional<std::string>& version) const {
@@ -201,6 +270,15 @@ std::vector<ModelInfo> InferenceService::in_memory() {
 }
 
 std::vector<ModelInfo> InferenceService::index() {
+  return list(!options_.only_loaded);
+}
+
+std::vector<ModelInfo> InferenceService::repository() {
+  return list(true);
+}
+
+/// What is on disk, if asked for, and what is in memory under a name that the disk does not have.
+std::vector<ModelInfo> InferenceService::list(bool with_disk) const {
   std::map<NameAndVersion, ModelInfo> present;
   for (const auto& entry : cache_.status().entries) {
     // An entry that drains never hides the one that replaced it.
@@ -214,12 +292,21 @@ std::vector<ModelInfo> InferenceService::index() {
     }
   }
   std::vector<ModelInfo> models;
-  for (const auto& stored : catalog_.list()) {
-    const auto found = present.find({stored.name, stored.version});
-    ModelInfo info = found != present.end() ? found->second : absent(stored);
+  for (const auto& stored : with_disk ? catalog_.list() : std::vector<loader::StoredModel>()) {
+    auto found = present.extract({stored.name, stored.version});
+    ModelInfo info = found ? std::move(found.mapped()) : absent(stored);
     info.url = stored.url;
+    if (const auto options = options_of(stored.name, std::nullopt); !options) {
+      info.presence = Presence::broken;
+      info.reason = options.error().message;
+    }
     models.push_back(std::move(info));
   }
+  const std::size_t on_disk = models.size();
+  for (auto& [key, info] : present) {
+    if (info.presence == Presence::loading || info.presence == Presence::ready) models.push_back(std::move(info));
+  }
+  if (models.size() > on_disk && on_disk > 0) std::ranges::stable_sort(models, {}, &ModelInfo::name);
   return models;
 }
 
@@ -229,7 +316,7 @@ ModelInfo InferenceService::absent(const loader::StoredModel& stored) const {
   info.version = stored.version;
   std::optional<Error> error = stored.error;
   if (!error) {
-    if (const auto spec = resolve({stored.name, stored.version})) error = cache_.broken(spec->artifact);
+    if (const auto spec = catalog_.resolve(stored.name, stored.version)) error = cache_.broken(spec->artifact);
   }
   if (error) {
     info.presence = Presence::broken;
@@ -240,12 +327,12 @@ ModelInfo InferenceService::absent(const loader::StoredModel& stored) const {
 
 bool InferenceService::ready() {
   if (!started_ || draining_) return false;
-  const auto limit = 2 * std::chrono::duration<double>(options_.room_wait).count();
+  const auto limit = 2 * std::chrono::duration<double>(options_.room_wait()).count();
   return cache_.oldest_waiting_load_seconds() < limit;
 }
 
 bool InferenceService::accepting() {
-  return !draining_;
+  return !draining_ && (started_ || !options_.accepting_when_started);
 }
 
 void InferenceService::learn_outputs(const std::string& name, const loader::TensorMap& outputs) {

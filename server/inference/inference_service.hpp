@@ -10,15 +10,24 @@
 
 #include "cache/model_cache.hpp"
 #include "loader/repository/catalog.hpp"
+#include "server/config/settings.hpp"
 #include "server/inference/model_service.hpp"
 #include "server/inference/worker_pool.hpp"
 
 namespace mme::server {
 
+/// Functions are called on every look-up, from io threads; settings may change between two calls.
 struct InferenceOptions {
-  std::chrono::milliseconds room_wait{30'000};  ///< ready() turns false when a load waits twice as long
-  /// Settings of a model by name; called on every look-up, from io threads.
-  std::function<loader::ModelSettings(const std::string&)> settings;
+  /// ready() turns false when a load waits twice as long.
+  std::function<std::chrono::milliseconds()> room_wait = [] { return std::chrono::milliseconds(30'000); };
+  /// Settings of a model by name and the url that it is loaded by, if any; an error makes that model unusable.
+  std::function<Result<ModelOptions>(const std::string& name, const std::optional<std::string>& url)> options;
+  /// The model that a name stands for; the name itself unless it is an alias.
+  std::function<std::string(const std::string& name)> real_name;
+  /// Mode platform: only what was loaded exists.
+  bool only_loaded = false;
+  /// Mode single: /ping is green only when the start-up work is done.
+  bool accepting_when_started = false;
 };
 
 /// Thread-safe. The catalog, the cache and the pool must outlive it.
@@ -33,15 +42,27 @@ class InferenceService final : public ModelService {
   Result<ModelInfo> describe(const ModelRef& model) override;
   std::vector<ModelInfo> in_memory() override;
   std::vector<ModelInfo> index() override;
+  std::vector<ModelInfo> repository() override;
+  std::optional<loader::DataType> first_input_type(const ModelRef& model) override;
   bool ready() override;
   bool accepting() override;
+  bool draining() override { return draining_; }
 
   /// Start-up work is done / the server begins to drain.
   void set_started() noexcept { started_ = true; }
   void set_draining() noexcept { draining_ = true; }
 
  private:
-  Result<loader::ModelSpec> resolve(const ModelRef& model) const;
+  /// An artifact with the settings that hold for it.
+  struct Found {
+    loader::ModelSpec spec;
+    ModelOptions options;
+  };
+  Result<Found> resolve(const ModelRef& model, const std::optional<std::string>& url = std::nullopt) const;
+  [[nodiscard]] ModelRef real(ModelRef model) const;
+  [[nodiscard]] Result<ModelOptions> options_of(const std::string& name, const std::optional<std::string>& url) const;
+  std::vector<ModelInfo> list(bool with_disk) const;
+  [[nodiscard]] bool holds(const loader::ModelSpec& spec) const;
   void learn_outputs(const std::string& name, const loader::TensorMap& outputs);
   ModelInfo info_of(const cache::EntryStatus& entry) const;
   ModelInfo absent(const loader::StoredModel& stored) const;

@@ -46,6 +46,9 @@ struct ModelInfo {
   std::string url;     ///< relative to the repository; safe to show
   std::size_t memory_bytes = 0;
   bool stateless = true;
+  /// What an operator declared about them; they are listed also while the model is not in memory.
+  std::vector<loader::TensorInfo> declared_inputs;
+  std::vector<loader::TensorInfo> declared_outputs;
   /// Known only once the model has been in memory.
   std::optional<loader::Signature> signature;
 };
@@ -73,10 +76,17 @@ class ModelService {
   /// Everything on disk with its presence, sorted by name and version.
   virtual std::vector<ModelInfo> index() = 0;
 
+  /// Everything on disk, whatever the mode; differs from index() where only models in memory exist.
+  virtual std::vector<ModelInfo> repository() { return index(); }
+  /// The datatype that an operator declared for a model's first input, for protocols whose requests name none.
+  virtual std::optional<loader::DataType> first_input_type(const ModelRef&) { return std::nullopt; }
+
   /// Ready: start-up work is done, not draining, the load path moves.
   virtual bool ready() = 0;
-  /// /ping: live and not draining.
+  /// /ping: live and not draining; in mode single also started.
   virtual bool accepting() = 0;
+  /// Why accepting() is false.
+  virtual bool draining() { return !accepting(); }
 };
 
 }  // namespace mme::server

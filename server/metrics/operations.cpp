@@ -131,7 +131,8 @@ std::string repository_json(const std::vector<ModelInfo>& models) {
   return out + "]}";
 }
 
-Operations::Operations(ProcessFacts facts, Metrics& metrics, MetricsSources sources, ModelService& models)
+Operations::Operations(std::function<ProcessFacts()> facts, Metrics& metrics, MetricsSources sources,
+                       ModelService& models)
     : facts_(std::move(facts)), metrics_(metrics), sources_(std::move(sources)), models_(models) {}
 
 std::vector<Route> Operations::routes() {
@@ -153,11 +154,11 @@ asio::awaitable<Reply> Operations::get_metrics() {
 }
 
 asio::awaitable<Reply> Operations::get_status() {
-  co_return json_reply(status_json(facts_, sources_.cache()));
+  co_return json_reply(status_json(facts_(), sources_.cache()));
 }
 
 asio::awaitable<Reply> Operations::get_repository() {
-  co_return json_reply(repository_json(models_.index()));
+  co_return json_reply(repository_json(models_.repository()));
 }
 
 }  // namespace mme::server

@@ -12,7 +12,7 @@
 
 namespace mme::server {
 
-/// Facts of the process that do not change while it runs; shown by /status.
+/// Facts of the process, shown by /status. They do not change while it runs, but for where the budget comes from.
 struct ProcessFacts {
   std::string version;
   std::string mode;
@@ -22,7 +22,7 @@ struct ProcessFacts {
 
 class Operations final : public Dialect {
  public:
-  Operations(ProcessFacts facts, Metrics& metrics, MetricsSources sources, ModelService& models);
+  Operations(std::function<ProcessFacts()> facts, Metrics& metrics, MetricsSources sources, ModelService& models);
 
   [[nodiscard]] std::string_view name() const noexcept override { return "operations"; }
   [[nodiscard]] std::vector<Route> routes() override;
@@ -33,7 +33,7 @@ class Operations final : public Dialect {
   asio::awaitable<Reply> get_status();
   asio::awaitable<Reply> get_repository();
 
-  ProcessFacts facts_;
+  std::function<ProcessFacts()> facts_;
   Metrics& metrics_;
   MetricsSources sources_;
   ModelService& models_;

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "server/dialects/administration.hpp"
 #include "server/dialects/oip_v2.hpp"
 #include "server/dialects/sagemaker.hpp"
 #include "tests/support/catch.hpp"
@@ -58,6 +59,43 @@ void fill(FakeModelService& service) {
     service.failures[name] = fail(code, "why it failed");
   }
 }
+
+/// Refuses or grants by a plain rule: the reload goes on as `next` says, a budget is refused below 100 MiB.
+class FakeSettings final : public SettingsService {
+ public:
+  asio::awaitable<SettingsOutcome> reload() override {
+    SettingsOutcome outcome;
+    switch (reloads_++) {
+      case 0:
+        outcome.applied = {"cache.memory_budget", "models.team/fox.pinned"};
+        outcome.shadowed = {{"listeners.port", "flag --port"}};
+        outcome.budget_bytes = 1U << 30;
+        break;
+      case 1:
+        outcome.error = fail(ErrorCode::invalid_request, "the settings have 2 problems; nothing was changed");
+        outcome.problems = {"endpoint.yaml:3: cache.room_wait: has no value",
+                            "endpoint.yaml:9: colour: unknown setting"};
+        break;
+      default:
+        outcome.error = fail(ErrorCode::conflict, "these take a restart: mode; nothing was changed");
+        outcome.needs_restart = {"mode"};
+    }
+    co_return outcome;
+  }
+  asio::awaitable<SettingsOutcome> set_budget(std::optional<std::string> size) override {
+    SettingsOutcome outcome;
+    if (size == "1MiB") {
+      outcome.error = fail(ErrorCode::conflict, "pinned models and the activation floor do not fit");
+    } else {
+      outcome.applied = {"cache.memory_budget"};
+      outcome.budget_bytes = size ? 200U << 20 : 1U << 30;
+    }
+    co_return outcome;
+  }
+
+ private:
+  int reloads_ = 0;
+};
 
 Method method_of(std::string_view name) {
   for (const Method method : {Method::get, Method::head, Method::post, Method::put, Method::patch, Method::del}) {
@@ -135,8 +173,13 @@ std::vector<std::filesystem::path> golden_files() {
 void replay(const std::filesystem::path& path) {
   FakeModelService service;
   fill(service);
+  FakeSettings settings;
+  // A file whose name says so is answered as in mode single, where one model is what /invocations runs.
+  SageMakerOptions options;
+  if (path.filename().string().find("single") != std::string::npos) options.default_model = "ready";
   const Router router =
-      Router::make({std::make_shared<SageMaker>(service), std::make_shared<OipV2>(service, OipOptions{"0.1.0", true})})
+      Router::make({std::make_shared<SageMaker>(service, options), std::make_shared<Administration>(settings),
+                    std::make_shared<OipV2>(service, OipOptions{"0.1.0", true})})
           .value();
   const bool approve = std::getenv("MME_APPROVE") != nullptr;
   std::string approved;

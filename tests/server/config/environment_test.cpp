@@ -70,7 +70,7 @@ TEST_CASE("variables for other servers are noted once and change nothing", "[con
   const auto [draft, ignored] = read({{"SAGEMAKER_PROGRAM", "inference.py"},
                                       {"SAGEMAKER_SAFE_PORT_RANGE", "1000-2000"},
                                       {"SAGEMAKER_TS_BATCH_SIZE", "8"},
-                                      {"SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT", "text/csv"},
+                                      {"SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT", "application/json"},
                                       {"SAGEMAKER_MAX_PAYLOAD_IN_MB", "0"},
                                       {"TS_DISABLE_TOKEN_AUTHORIZATION", "true"},
                                       {"MMS_DEFAULT_WORKERS_PER_MODEL", "1"},
@@ -78,7 +78,7 @@ TEST_CASE("variables for other servers are noted once and change nothing", "[con
                                       {"HOME", "/root"}});
   CHECK(draft.problems.empty());
   CHECK(draft.origins.empty());
-  CHECK(ignored == Lines{"MME_PORT", "MMS_DEFAULT_WORKERS_PER_MODEL", "SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT",
+  CHECK(ignored == Lines{"MME_PORT", "MMS_DEFAULT_WORKERS_PER_MODEL",
                          "SAGEMAKER_MAX_PAYLOAD_IN_MB (0 asks for no limit, there is always one)", "SAGEMAKER_PROGRAM",
                          "SAGEMAKER_SAFE_PORT_RANGE", "SAGEMAKER_TS_BATCH_SIZE", "TS_DISABLE_TOKEN_AUTHORIZATION"});
 }
@@ -98,6 +98,8 @@ TEST_CASE("bad values of variables are told by name", "[config]") {
   CHECK(problem("SAGEMAKER_MAX_PAYLOAD_IN_MB", "99999999999999") ==
         "SAGEMAKER_MAX_PAYLOAD_IN_MB: limits.body: the size is too large");
   CHECK(problem("SAGEMAKER_MULTI_MODEL", "yes") == "SAGEMAKER_MULTI_MODEL: mode: must be true or false");
+  CHECK(problem("SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT", "text/csv") ==
+        "SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT: replies can only be application/json");
   CHECK(problem("MME_ADMIN_TOKEN", "") == "MME_ADMIN_TOKEN: must be printable characters without spaces");
   CHECK(problem("MME_ADMIN_TOKEN", "two words").find("two words") == std::string::npos);
 }

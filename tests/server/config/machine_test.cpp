@@ -82,7 +82,7 @@ TEST_CASE("the tightest memory limit of the cgroups is found", "[machine]") {
   }
 }
 
-TEST_CASE("cores are the quota rounded up, at most what the process may run on", "[machine]") {
+TEST_CASE("G17: cores are the quota rounded up, at most what the process may run on", "[machine]") {
   struct Row {
     const char* what;
     Files files;

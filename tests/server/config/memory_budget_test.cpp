@@ -31,7 +31,7 @@ TEST_CASE("the reserve grows with the threads that run kernels", "[budget]") {
   CHECK(memory_reserve(4) == 88 * kMiB);
 }
 
-TEST_CASE("auto is a share of the cgroup limit, not of the host", "[budget]") {
+TEST_CASE("G16: auto is a share of the cgroup limit, not of the host", "[budget]") {
   const auto result = memory_budget(with_budget({}), machine(256 * kGiB, 1000 * kMiB), 100 * kMiB, 4);
   REQUIRE(result.has_value());
   CHECK(result->budget == 850 * kMiB - 100 * kMiB - 88 * kMiB);

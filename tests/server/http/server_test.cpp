@@ -136,6 +136,26 @@ TEST_CASE("when descriptors run out the listener waits, and goes on when there a
   CHECK(eventually([&] { return waiting.read().has_value(); }));
 }
 
+TEST_CASE("limits that are replaced hold for the next request, on open connections too") {
+  FixtureOptions options;
+  options.http.limits.connections = 2;
+  HttpFixture fixture(options);
+  auto open = fixture.client();
+  open.send(post_request("/echo/a", std::string(2000, 'x')));
+  CHECK(open.read_status() == 200);
+  options.http.limits.body = 1000;
+  options.http.limits.connections = 1;
+  options.http.timeouts.request = 77s;
+  fixture.server().set_options(options.http);
+  open.send(get_request("/deadline"));
+  const auto deadline = open.read();
+  REQUIRE(deadline);
+  CHECK(std::stoi(deadline->body) > 60'000);
+  CHECK(fixture.client().read_status() == 503);  // the open one is all there may be
+  open.send(post_request("/echo/a", std::string(2000, 'x')));
+  CHECK(open.read_status() == 413);
+}
+
 TEST_CASE("drain closes idle connections at once and lets running requests end") {
   HttpFixture server;
   auto idle = server.client();
