@@ -208,7 +208,8 @@ void Ledger::admit_load(Entry& entry, TimePoint now, Decisions& out) {
   move_to(entry, Phase::reading, now);
   ++reading_;
   readers_.insert(&entry);
-  out.reads.push_back({entry.id, entry.spec});
+  entry.stop = std::stop_source();
+  out.reads.push_back({entry.id, entry.spec, entry.stop.get_token()});
   out.events.emplace_back(LoadStarted{entry.spec, bytes});
 }
 

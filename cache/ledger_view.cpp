@@ -52,12 +52,27 @@ EntryStatus Ledger::describe(const Entry& entry, TimePoint now) const {
   return status;
 }
 
+/// How long every loader thread has been busy with the same loads; 0 when one is free. Callers come and go at their
+/// deadlines; whether loads move at all shows here.
+std::chrono::nanoseconds Ledger::loaders_stand_still(TimePoint now) const {
+  if (reading_ < options_.loads_at_once) {
+    return {};
+  }
+  std::chrono::nanoseconds shortest = std::chrono::nanoseconds::max();
+  for (const Entry* reader : readers_) {
+    if (!reader->quarantined) {
+      shortest = std::min<std::chrono::nanoseconds>(shortest, now - reader->phase_since);
+    }
+  }
+  return shortest;
+}
+
 double Ledger::oldest_waiting_load_seconds(TimePoint now) const {
   double oldest = 0;
   for (const auto& [id, entry] : entries_) {
     if (entry->loading() && !entry->waiters.empty()) oldest = std::max(oldest, seconds(now - entry->began));
   }
-  return oldest;
+  return std::max(oldest, seconds(loaders_stand_still(now)));
 }
 
 std::optional<Error> Ledger::broken(const loader::ArtifactId& artifact, TimePoint now) const {
@@ -74,6 +89,8 @@ CacheStatus Ledger::status(TimePoint now) const {
   status.shared_saved_bytes = segments_.saved_bytes();
   status.claims_waiting = claims_.size();
   status.running = running_;
+  status.stuck_calls = written_off_;
+  status.stuck_loads = readers_.size() - reading_;
   std::unordered_map<const Entry*, std::size_t> ranks;
   for (const Entry* entry : idle_entries(nullptr)) {
     ranks.emplace(entry, ranks.size());

@@ -98,7 +98,9 @@ struct CacheStatus {
   std::vector<EntryStatus> entries;
   double oldest_waiting_load_seconds = 0;
   std::size_t claims_waiting = 0;
-  std::size_t running = 0;  ///< leases that hold a compute slot
+  std::size_t running = 0;      ///< leases that hold a compute slot
+  std::size_t stuck_calls = 0;  ///< calls written off that have not ended yet (R15)
+  std::size_t stuck_loads = 0;
 };
 
 }  // namespace mme::cache

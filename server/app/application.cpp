@@ -25,6 +25,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kTick = 20ms;
+/// For work that nobody waits for any more, at the end: what is not stuck ends in much less.
+constexpr auto kEndPatience = 500ms;
+
 std::string_view to_string(Mode mode) {
   switch (mode) {
     case Mode::self_managed: return "self_managed";
@@ -36,7 +39,7 @@ std::string_view to_string(Mode mode) {
 
 void access_line(Metrics& metrics, const AccessLine& line) {
   metrics.request({line.record, line.status, line.seconds});
-  log_access(access_json(line));
+  log_request(line);
 }
 
 }  // namespace
@@ -46,11 +49,11 @@ Application::Application(Settings settings, Resources resources)
       resources_(std::move(resources)),
       metrics_(MME_VERSION, settings_.metrics.per_model),
       catalog_(settings_.repository.path),
+      reaper_({.name = "mme-reaper", .threads = 1, .nice = 5, .enter_thread = {}}),
       loads_({.name = "mme-load",
               .threads = settings_.threads.loader,
               .nice = 5,
               .enter_thread = &loader::enter_torch_thread}),
-      reaper_({.name = "mme-reaper", .threads = 1, .nice = 5, .enter_thread = {}}),
       cache_(cache_options(), loader_, loads_.executor(), reaper_.executor(), observer_),
       compute_({.name = "mme-compute",
                 .threads = settings_.compute_threads(resources_.cores),
@@ -233,13 +236,26 @@ int Application::run() {
   for (unsigned i = 1; i < settings_.threads.io; ++i) threads.emplace_back([this] { io_.run(); });
   io_.run();
   for (auto& thread : threads) thread.join();
-  if (cache_.status().running > 0) {
-    // A call that never ends holds its thread; nothing more can be lost by leaving now.
-    log(LogLevel::warning, "stopped", {{"message", "left while calls were still running"}});
+  if (!end_work()) {
+    // A call or load that never ends holds its thread; nothing more can be lost by leaving now.
+    log(LogLevel::warning, "stopped", {{"message", "left while calls or loads were still running"}});
     std::_Exit(0);
   }
   log(LogLevel::info, "stopped");
   return 0;
+}
+
+/// After the last answer: ends the threads that models run and load on. False: some are stuck, and joining them would
+/// take for ever.
+bool Application::end_work() {
+  cache_.close();  // tells the loader to stop
+  const auto until = loader::Clock::now() + kEndPatience;
+  const auto left = [&] {
+    const auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(until - loader::Clock::now());
+    return std::max(rest, 0ms);
+  };
+  const bool computed = compute_.finish(left());
+  return loads_.finish(left()) && computed;
 }
 
 }  // namespace mme::server

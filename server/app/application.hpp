@@ -11,6 +11,7 @@
 #include "loader/repository/catalog.hpp"
 #include "loader/torch/torch_loader.hpp"
 #include "server/app/log.hpp"
+#include "server/app/observers.hpp"
 #include "server/config/memory_budget.hpp"
 #include "server/config/settings.hpp"
 #include "server/http/server.hpp"
@@ -47,18 +48,21 @@ class Application {
   asio::awaitable<void> tick_cache();
   asio::awaitable<void> preload();
   asio::awaitable<void> serve_until_signal();
+  bool end_work();
 
   // Members start from top to bottom and end from bottom to top. In particular compute_ ends (and joins) before the
-  // cache that its leases belong to, and the cache before the pools it loads and destroys on.
+  // cache that its leases belong to, the cache before the pools it loads and destroys on, and the loader threads before
+  // the reaper, which gets what they loaded in vain.
   const Settings settings_;
   const Resources resources_;
   Metrics metrics_;
   EventLog event_log_;
-  BothObservers observer_{metrics_, event_log_};
+  StuckThreads stuck_threads_{compute_, loads_};
+  ObserverGroup<3> observer_{metrics_, event_log_, stuck_threads_};
   loader::TorchLoader loader_;
   loader::Catalog catalog_;
-  WorkerPool loads_;
   WorkerPool reaper_;
+  WorkerPool loads_;
   cache::ModelCache cache_;
   asio::io_context io_;  // before compute_: a call that its client gave up still knows where it came from
   WorkerPool compute_;
