@@ -93,6 +93,7 @@ class Ledger {
   // --- views (ledger_view.cpp)
   [[nodiscard]] const MemoryUse& used() const noexcept { return charges_.use(); }
   [[nodiscard]] CacheStatus status(TimePoint now) const;
+  [[nodiscard]] MemoryUse used_as_seen() const;
   /// See ModelCache.
   [[nodiscard]] double oldest_waiting_load_seconds(TimePoint now) const;
   [[nodiscard]] std::chrono::nanoseconds loaders_stand_still(TimePoint now) const;

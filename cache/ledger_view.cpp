@@ -12,9 +12,14 @@ double seconds(std::chrono::nanoseconds span) {
   return std::chrono::duration<double>(span).count();
 }
 
-ModelState state_of(Phase phase) {
-  switch (phase) {
-    case Phase::ready: return ModelState::ready;
+/// On its way out already, but for the calls that still run.
+bool drains(const Entry& entry) {
+  return entry.phase == Phase::ready && entry.doomed;
+}
+
+ModelState state_of(const Entry& entry) {
+  switch (entry.phase) {
+    case Phase::ready: return drains(entry) ? ModelState::evicting : ModelState::ready;
     case Phase::evicting: return ModelState::evicting;
     default: return ModelState::loading;
   }
@@ -34,7 +39,7 @@ std::string stage_of(Phase phase) {
 EntryStatus Ledger::describe(const Entry& entry, TimePoint now) const {
   EntryStatus status;
   status.spec = entry.spec;
-  status.state = state_of(entry.phase);
+  status.state = state_of(entry);
   status.stage = stage_of(entry.phase);
   status.weight_bytes = entry.private_bytes + entry.claimed;
   status.code_bytes = entry.code_bytes;
@@ -80,11 +85,26 @@ std::optional<Error> Ledger::broken(const loader::ArtifactId& artifact, TimePoin
   return error != nullptr ? std::optional(*error) : std::nullopt;
 }
 
+/// The charges, with models that were unloaded or replaced and still run told as draining. The ledger itself counts
+/// as draining only what comes back by itself: nobody may wait for the end of a call instead of choosing victims.
+MemoryUse Ledger::used_as_seen() const {
+  MemoryUse use = charges_.use();
+  for (const auto& [id, entry] : entries_) {
+    if (!drains(*entry)) continue;
+    std::size_t weights = entry->private_bytes;
+    for (const SegmentRecord* segment : entry->segments) weights += segment->holders() == 1 ? segment->bytes : 0;
+    use.weights -= weights;
+    use.code -= entry->code_bytes;
+    use.draining += weights + entry->code_bytes;
+  }
+  return use;
+}
+
 CacheStatus Ledger::status(TimePoint now) const {
   CacheStatus status;
   status.budget = options_.budget;
   status.activation_floor = floor();
-  status.used = charges_.use();
+  status.used = used_as_seen();
   status.pinned_bytes = pinned_bytes();
   status.shared_saved_bytes = segments_.saved_bytes();
   status.claims_waiting = claims_.size();
