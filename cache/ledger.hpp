@@ -152,6 +152,7 @@ class Ledger {
   bool refuse_hopeless(Entry& entry, TimePoint now, Decisions& out);
   void refuse_first(Entry& entry, TimePoint now, Decisions& out);
   bool make_room(Entry& head, TimePoint now, Decisions& out);
+  bool make_room_offline(Entry& head, std::size_t need, TimePoint now, Decisions& out);
   bool condemn(Entry& head, std::size_t need, TimePoint now, Decisions& out);
   void pardon() noexcept;
   void claim(Entry& entry, TimePoint now);
@@ -163,7 +164,8 @@ class Ledger {
   [[nodiscard]] bool waits_for_drain(const Entry& entry) const;
   [[nodiscard]] std::size_t room_for(const Entry* entry) const;
   [[nodiscard]] std::size_t bytes_beside_pinned(const Entry& entry) const;
-  [[nodiscard]] std::size_t pinned_bytes() const;
+  [[nodiscard]] std::size_t pinned_bytes(const Entry* without = nullptr) const;
+  [[nodiscard]] Entry* replaced_by(const Entry& entry) const;
   [[nodiscard]] bool never_granted(const Entry& entry) const;
   [[nodiscard]] bool outwaited(const Entry& entry, const Waiter& waiter) const noexcept;
   [[nodiscard]] bool overdue(const Entry& head, TimePoint now) const noexcept;

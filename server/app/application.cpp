@@ -83,7 +83,11 @@ InferenceOptions Application::inference_options() const {
   InferenceOptions options;
   options.room_wait = settings_.cache.room_wait;
   options.settings = [this](const std::string& model) {
-    return loader::ModelSettings{settings_.options_of(model).pinned, false};
+    const ModelOptions given = settings_.options_of(model);
+    loader::ModelSettings result;
+    result.pinned = given.pinned;
+    result.replace_offline = given.replace == Replace::offline;
+    return result;
   };
   return options;
 }

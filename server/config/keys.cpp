@@ -156,6 +156,14 @@ std::vector<ModelKey> make_model_keys() {
   return {
       {"pinned", [](ModelOptions& m, const Value& v) { return store(read_truth(v), m.pinned); },
        [](const ModelOptions& m) { return std::string(m.pinned ? "true" : "false"); }},
+      {"replace",
+       [](ModelOptions& m, const Value& v) -> Complaint {
+         const bool offline = is_word(v, "offline");
+         if (!offline && !is_word(v, "beside")) return "must be beside or offline";
+         m.replace = offline ? Replace::offline : Replace::beside;
+         return std::nullopt;
+       },
+       [](const ModelOptions& m) { return std::string(m.replace == Replace::offline ? "offline" : "beside"); }},
   };
 }
 

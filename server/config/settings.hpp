@@ -19,9 +19,16 @@ enum class Mode {
   single,        ///< one model, loaded at start, serves /invocations
 };
 
+/// How a rewritten artifact takes the place of the one in memory.
+enum class Replace {
+  beside,   ///< loaded beside the old one; refused when there is no room for both
+  offline,  ///< the old one goes first when there is no room for both
+};
+
 /// Settings of one model, under `models: {NAME: ...}`.
 struct ModelOptions {
   bool pinned = false;  ///< never evicted to make room
+  Replace replace = Replace::beside;
 };
 
 /// Sizes are bytes. A nullopt is `auto` (the machine decides) or `off`, as the comment says.

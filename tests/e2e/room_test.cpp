@@ -252,6 +252,18 @@ TEST_CASE("B7: a model that is loading is no victim, and counts", "[room]") {
   CHECK(server.metric_sum("mme_model_load_failures_total") == 0);
 }
 
+TEST_CASE("a model that is replaced offline takes the room of the old one", "[room]") {
+  TempDir repository;
+  upload(repository.path(), "m", "big32_0");
+  auto settings = room_for(36 * kMiB, {"models.m.replace=offline"});
+  ServerProcess server(repository.path(), settings);
+  auto client = server.client();
+  REQUIRE(served(client, "m"));
+  upload(repository.path(), "m", "big32_1");
+  CHECK(eventually([&] { return served(client, "m") && loads_of(server, "m") == 2; }));
+  CHECK(server.metric("mme_cache_evictions_total{reason=\"replaced\"}") == 1);
+}
+
 TEST_CASE("B13: what an unload gave back is there for the next load", "[room]") {
   TempDir repository;
   install(repository.path(), {{"a", "big64_0"}, {"b", "big64_1"}});
