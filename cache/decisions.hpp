@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <variant>
 #include <vector>
@@ -46,7 +47,11 @@ struct Quarantined {
   ModelSpec spec;
   StuckWork work = StuckWork::call;
 };
-using Event = std::variant<LoadStarted, LoadEnded, Evicted, Refused, Quarantined>;
+struct Recovered {
+  ModelSpec spec;
+  StuckWork work = StuckWork::call;
+};
+using Event = std::variant<LoadStarted, LoadEnded, Evicted, Refused, Quarantined, Recovered>;
 
 struct Decisions {
   struct Grant {
@@ -60,7 +65,7 @@ struct Decisions {
   struct Task {
     EntryId entry;
     ModelSpec spec;
-    Deadline deadline = Deadline::max();
+    std::stop_token stop;  ///< reads only
   };
   struct Destruction {
     EntryId entry;
@@ -71,6 +76,7 @@ struct Decisions {
   std::vector<Ticket> done;  ///< loads and unloads that succeeded
   std::vector<Task> estimates;
   std::vector<Task> reads;
+  std::vector<std::stop_source> stops;  ///< of reads that nobody wants any more
   std::vector<Destruction> destructions;
   std::vector<Event> events;
 };

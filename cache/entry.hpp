@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <vector>
 
 #include "cache/learned_peaks.hpp"
@@ -72,13 +73,14 @@ struct Entry {
   bool quarantined = false;  ///< a call or load of it is stuck (R15)
   unsigned attempts = 0;     ///< loads that outgrew their estimate
 
-  loader::Estimate estimate;             ///< while loading
-  std::vector<bool> joined;              ///< queued: which segments of the estimate it holds
-  std::size_t claimed = 0;               ///< reading: private bytes charged as loading
-  std::size_t refused_at = 0;            ///< reading: most private bytes it asked for in vain
-  std::vector<SegmentRecord*> segments;  ///< held, each once
-  std::size_t private_bytes = 0;         ///< ready, evicting
-  std::size_t code_bytes = 0;            ///< ready, evicting
+  loader::Estimate estimate;                ///< while loading
+  std::vector<bool> joined;                 ///< queued: which segments of the estimate it holds
+  std::size_t claimed = 0;                  ///< reading: private bytes charged as loading
+  std::size_t refused_at = 0;               ///< reading: most private bytes it asked for in vain
+  std::stop_source stop{std::nostopstate};  ///< reading: tells the loader that nobody wants it any more
+  std::vector<SegmentRecord*> segments;     ///< held, each once
+  std::size_t private_bytes = 0;            ///< ready, evicting
+  std::size_t code_bytes = 0;               ///< ready, evicting
 
   std::unique_ptr<loader::Model> model;
   bool stateless = true;

@@ -67,7 +67,7 @@ Entry& Ledger::begin(const ModelSpec& spec, TimePoint now, Decisions& out) {
     }
     slot.next = &entry;
   }
-  out.estimates.push_back({entry.id, spec});
+  out.estimates.push_back({entry.id, spec, {}});
   return entry;
 }
 
@@ -88,7 +88,15 @@ void Ledger::doom(Entry& entry, EvictionReason reason, TimePoint now, Decisions&
     erase(entry, out);
     return;
   }
+  stop_if_unwanted(entry, out);
   maybe_retire(entry, now, out);
+}
+
+/// Tells the loader of a read whose model could only go at once: it is doomed, or no caller can come any more.
+void Ledger::stop_if_unwanted(Entry& entry, Decisions& out) {
+  if (entry.phase == Phase::reading && entry.waiters.empty() && (entry.doomed || stopping_)) {
+    out.stops.push_back(entry.stop);
+  }
 }
 
 /// For an entry that holds nothing any more, or whose load ended in nothing.
@@ -238,6 +246,9 @@ bool Ledger::leave(Ticket ticket, TimePoint now, Decisions& out) {
 
 void Ledger::stop(TimePoint now, Decisions& out) {
   stopping_ = true;
+  for (const auto& [id, entry] : entries_) {
+    stop_if_unwanted(*entry, out);
+  }
   pump(now, out);
 }
 
@@ -348,6 +359,7 @@ void Ledger::after_leaving(Entry& entry, TimePoint now, Decisions& out) {
     erase(entry, out);
     return;
   }
+  stop_if_unwanted(entry, out);
   maybe_retire(entry, now, out);
 }
 

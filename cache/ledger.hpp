@@ -82,8 +82,9 @@ class Ledger {
   void shrink_load(EntryId id, std::size_t bytes) noexcept;
   void refuse_load(EntryId id, std::size_t bytes) noexcept;
   /// Evicts idle models until `bytes` of growth will fit once their memory is back; promises that room to the caller,
-  /// who waits and then calls end_growth(). False: not enough can go; nothing was done.
-  bool begin_growth(bool of_load, std::size_t bytes, TimePoint now, Decisions& out);
+  /// who waits and then calls end_growth(). `cause`: the model that grows, 0 for none. False: not enough can go;
+  /// nothing was done.
+  bool begin_growth(bool of_load, std::size_t bytes, EntryId cause, TimePoint now, Decisions& out);
   void end_growth(std::size_t bytes) noexcept {
     promised_ -= bytes;
     moved_since_pump_ = true;
@@ -94,8 +95,10 @@ class Ledger {
   // --- views (ledger_view.cpp)
   [[nodiscard]] const MemoryUse& used() const noexcept { return charges_.use(); }
   [[nodiscard]] CacheStatus status(TimePoint now) const;
-  /// Age of the oldest load that somebody waits for; 0 when there is none.
+  [[nodiscard]] MemoryUse used_as_seen() const;
+  /// See ModelCache.
   [[nodiscard]] double oldest_waiting_load_seconds(TimePoint now) const;
+  [[nodiscard]] std::chrono::nanoseconds loaders_stand_still(TimePoint now) const;
   [[nodiscard]] std::optional<Error> broken(const loader::ArtifactId& artifact, TimePoint now) const;
   [[nodiscard]] EntryStatus describe(const Entry& entry, TimePoint now) const;
   [[nodiscard]] std::size_t budget() const noexcept { return options_.budget; }
@@ -114,6 +117,7 @@ class Ledger {
   void detach(Entry& entry) noexcept;
   void doom(Entry& entry, EvictionReason reason, TimePoint now, Decisions& out);
   void erase(Entry& entry, Decisions& out);
+  void stop_if_unwanted(Entry& entry, Decisions& out);
   void gone(EntryId id, Decisions& out);
   void move_to(Entry& entry, Phase phase, TimePoint now) noexcept;
   void set_pinned(Entry& entry, bool pinned);
@@ -151,6 +155,7 @@ class Ledger {
   bool refuse_hopeless(Entry& entry, TimePoint now, Decisions& out);
   void refuse_first(Entry& entry, TimePoint now, Decisions& out);
   bool make_room(Entry& head, TimePoint now, Decisions& out);
+  bool make_room_offline(Entry& head, std::size_t need, TimePoint now, Decisions& out);
   bool condemn(Entry& head, std::size_t need, TimePoint now, Decisions& out);
   void pardon() noexcept;
   void claim(Entry& entry, TimePoint now);
@@ -162,7 +167,8 @@ class Ledger {
   [[nodiscard]] bool waits_for_drain(const Entry& entry) const;
   [[nodiscard]] std::size_t room_for(const Entry* entry) const;
   [[nodiscard]] std::size_t bytes_beside_pinned(const Entry& entry) const;
-  [[nodiscard]] std::size_t pinned_bytes() const;
+  [[nodiscard]] std::size_t pinned_bytes(const Entry* without = nullptr) const;
+  [[nodiscard]] Entry* replaced_by(const Entry& entry) const;
   [[nodiscard]] bool never_granted(const Entry& entry) const;
   [[nodiscard]] bool outwaited(const Entry& entry, const Waiter& waiter) const noexcept;
   [[nodiscard]] bool overdue(const Entry& head, TimePoint now) const noexcept;

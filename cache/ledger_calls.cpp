@@ -23,8 +23,8 @@ std::size_t Ledger::grant_of(const Entry& entry, const CallRequest& request) con
 
 /// Why the call cannot start now. `room` only when nothing but bytes is missing.
 Ledger::Obstacle Ledger::obstacle(const Entry& entry, const Waiter& waiter, TimePoint now) const {
-  const bool others = running_ + written_off_ > entry.leases || turns_.size() > (entry.turn ? 1U : 0U) ||
-                      recent_.other_than(entry.id, now);
+  const bool others =
+      running_ > entry.leases || turns_.size() > (entry.turn ? 1U : 0U) || recent_.other_than(entry.id, now);
   const std::size_t share = others && options_.compute_slots > 1 ? options_.compute_slots - 1 : options_.compute_slots;
   if (running_ >= options_.compute_slots || entry.leases >= share || alone_ || outwaited(entry, waiter) ||
       entry.quarantined) {
@@ -125,6 +125,7 @@ void Ledger::end_lease(const LeaseTerms& terms, GrantAccount& account, TimePoint
   entry.unknown -= terms.unknown_peak ? 1 : 0;
   if (std::exchange(account.written_off, false)) {
     --written_off_;
+    out.events.emplace_back(Recovered{entry.spec, StuckWork::call});
     entry.quarantined = std::ranges::any_of(
         accounts_, [&](const GrantAccount& other) { return other.running == &entry && other.written_off; });
   } else {

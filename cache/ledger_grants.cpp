@@ -46,7 +46,7 @@ void Ledger::keep(GrantAccount& account, std::size_t bytes) noexcept {
 /// R16 aside, a body that finds no room lets idle models go, so that the next try finds some.
 bool Ledger::open_body(GrantAccount& account, std::size_t bytes, TimePoint now, Decisions& out) {
   if (static_cast<Signed>(bytes) > free_for_calls()) {
-    if (begin_growth(false, bytes, now, out)) {
+    if (begin_growth(false, bytes, 0, now, out)) {
       end_growth(bytes);
     }
     return false;
@@ -113,7 +113,7 @@ void Ledger::refuse_load(EntryId id, std::size_t bytes) noexcept {
   }
 }
 
-bool Ledger::begin_growth(bool of_load, std::size_t bytes, TimePoint now, Decisions& out) {
+bool Ledger::begin_growth(bool of_load, std::size_t bytes, EntryId cause, TimePoint now, Decisions& out) {
   const Signed free = of_load ? free_for_loads() : free_for_calls();
   const Signed need = static_cast<Signed>(bytes) - free - static_cast<Signed>(charges_.use().draining);
   if (need > 0) {
@@ -124,8 +124,10 @@ bool Ledger::begin_growth(bool of_load, std::size_t bytes, TimePoint now, Decisi
     if (!chosen) {
       return false;
     }
+    const auto found = entries_.find(cause);
+    const std::string name = found == entries_.end() ? std::string() : found->second->spec.name;
     for (Entry* entry : *chosen) {
-      evict(*entry, of_load ? EvictionReason::room : EvictionReason::activations, {}, now, out);
+      evict(*entry, of_load ? EvictionReason::room : EvictionReason::activations, name, now, out);
     }
   }
   promised_ += bytes;

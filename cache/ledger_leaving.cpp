@@ -10,25 +10,51 @@
 
 namespace mme::cache {
 
+/// R2, `replace: offline`: idle models are not enough, so the one that is to be replaced goes as well, once its last
+/// call has ended. Nobody new comes to it: who names the new artifact waits for that.
+bool Ledger::make_room_offline(Entry& head, std::size_t need, TimePoint now, Decisions& out) {
+  Entry* old = head.spec.settings.replace_offline ? replaced_by(head) : nullptr;
+  if (old == nullptr || old->phase != Phase::ready || old->in_use() || !old->waiters.empty()) {
+    return false;
+  }
+  std::vector<Entry*> candidates = idle_entries(&head);
+  candidates.push_back(old);
+  const auto chosen = victims(candidates, need);
+  if (!chosen) {
+    return false;
+  }
+  for (Entry* entry : *chosen) {
+    if (entry == old) {
+      directory_.find(head.spec)->previous = old->spec.artifact;
+    }
+    evict(*entry, entry == old ? EvictionReason::replaced : EvictionReason::room, head.spec.name, now, out);
+  }
+  return true;
+}
+
 bool Ledger::condemn(Entry& head, std::size_t need, TimePoint now, Decisions& out) {
   std::vector<Entry*> all;
   std::vector<Entry*> condemned;
-  const NameSlot* slot = directory_.find(head.spec);
+  Entry* old = replaced_by(head);
   for (Entry* entry : recency_) {
-    const bool replaced = slot != nullptr && slot->next == &head && slot->current == entry;
-    if (!entry->doomed && !entry->spec.settings.pinned && !replaced && entry != &head) {
+    if (!entry->doomed && !entry->spec.settings.pinned && entry != old && entry != &head) {
       all.push_back(entry);
       if (entry->condemned) {
         condemned.push_back(entry);
       }
     }
   }
+  if (old != nullptr && head.spec.settings.replace_offline) {
+    all.push_back(old);  // it goes by itself, but its bytes count
+  }
   condemned_for_ = head.id;
   condemned_after_ = *head.claim;
   if (!victims(condemned, need)) {
     for (Entry* entry : victims(all, need).value_or(std::vector<Entry*>{})) {
-      entry->condemned = true;
-      condemned.push_back(entry);
+      if (entry != old) {
+        entry->condemned = true;
+        condemned.push_back(entry);
+      }
     }
   }
   bool evicted = false;
@@ -77,11 +103,7 @@ bool Ledger::may_go(const Entry& entry, const Entry* beneficiary) const {
       (!entry.waiters.empty() && !outwaited(entry, entry.waiters.front()))) {
     return false;
   }
-  if (beneficiary == nullptr || beneficiary->spec.name != entry.spec.name) {
-    return true;
-  }
-  const NameSlot* slot = const_cast<Directory&>(directory_).find(beneficiary->spec);
-  return slot == nullptr || slot->next != beneficiary || slot->current != &entry;
+  return beneficiary == nullptr || beneficiary->spec.name != entry.spec.name || replaced_by(*beneficiary) != &entry;
 }
 
 std::vector<Entry*> Ledger::idle_entries(const Entry* beneficiary) const {

@@ -43,7 +43,11 @@ void Ledger::loaded(EntryId id, Result<Loaded> result, TimePoint now, Decisions&
   assert(found != entries_.end() && found->second->phase == Phase::reading);
   Entry& entry = *found->second;
   readers_.erase(&entry);
-  reading_ -= std::exchange(entry.quarantined, false) ? 0 : 1;
+  if (std::exchange(entry.quarantined, false)) {
+    out.events.emplace_back(Recovered{entry.spec, StuckWork::load});
+  } else {
+    --reading_;
+  }
   if (!result) {
     load_failed(entry, result.error(), now, out);
   } else if (settle(entry, result->footprint)) {

@@ -38,10 +38,13 @@ Ledger::Signed Ledger::free_for_loads() const noexcept {
   return std::min(below_floor, free_for_calls());
 }
 
-std::size_t Ledger::pinned_bytes() const {
+std::size_t Ledger::pinned_bytes(const Entry* without) const {
   std::set<const SegmentRecord*> counted;
   std::size_t bytes = 0;
   for (const Entry* entry : pinned_) {
+    if (entry == without) {
+      continue;
+    }
     bytes += entry->own_bytes();
     for (const SegmentRecord* segment : entry->segments) {
       bytes += counted.insert(segment).second ? segment->bytes : 0;
@@ -50,13 +53,21 @@ std::size_t Ledger::pinned_bytes() const {
   return bytes;
 }
 
-/// What a load may fill at most, when everything has gone that may go for it (R9). The model that it replaces stays.
+/// The model in memory that a load is to replace; null when there is none.
+Entry* Ledger::replaced_by(const Entry& entry) const {
+  const NameSlot* slot = const_cast<Directory&>(directory_).find(entry.spec);
+  return slot != nullptr && slot->next == &entry ? slot->current : nullptr;
+}
+
+/// What a load may fill at most, when everything has gone that may go for it (R9). The model that it replaces stays,
+/// unless it is replaced offline.
 std::size_t Ledger::room_for(const Entry* entry) const {
-  std::size_t taken = floor() + pinned_bytes();
-  const NameSlot* slot = const_cast<Directory&>(directory_).find(entry->spec);
-  if (slot != nullptr && slot->next == entry && !pinned_.contains(slot->current)) {
-    taken += slot->current->own_bytes();
-    for (const SegmentRecord* segment : slot->current->segments) {
+  const Entry* old = replaced_by(*entry);
+  const bool leaves = entry->spec.settings.replace_offline;
+  std::size_t taken = floor() + pinned_bytes(leaves ? old : nullptr);
+  if (old != nullptr && !leaves && !pinned_.contains(old)) {
+    taken += old->own_bytes();
+    for (const SegmentRecord* segment : old->segments) {
       taken += segment->bytes;
     }
   }
@@ -65,12 +76,15 @@ std::size_t Ledger::room_for(const Entry* entry) const {
 
 std::size_t Ledger::bytes_beside_pinned(const Entry& entry) const {
   std::set<const SegmentRecord*> staying;
+  const Entry* old = replaced_by(entry);
+  const bool leaves = entry.spec.settings.replace_offline;
   for (const Entry* pinned : pinned_) {
-    staying.insert(pinned->segments.begin(), pinned->segments.end());
+    if (!leaves || pinned != old) {
+      staying.insert(pinned->segments.begin(), pinned->segments.end());
+    }
   }
-  const NameSlot* slot = const_cast<Directory&>(directory_).find(entry.spec);
-  if (slot != nullptr && slot->next == &entry) {
-    staying.insert(slot->current->segments.begin(), slot->current->segments.end());
+  if (old != nullptr && !leaves) {
+    staying.insert(old->segments.begin(), old->segments.end());
   }
   std::size_t bytes = entry.estimate.private_bytes;
   for (const loader::Segment& segment : entry.estimate.segments) {
@@ -217,7 +231,8 @@ void Ledger::admit_load(Entry& entry, TimePoint now, Decisions& out) {
   move_to(entry, Phase::reading, now);
   ++reading_;
   readers_.insert(&entry);
-  out.reads.push_back({entry.id, entry.spec});
+  entry.stop = std::stop_source();
+  out.reads.push_back({entry.id, entry.spec, entry.stop.get_token()});
   out.events.emplace_back(LoadStarted{entry.spec, bytes});
 }
 
@@ -276,6 +291,8 @@ bool Ledger::make_room(Entry& head, TimePoint now, Decisions& out) {
         evict(*entry, reason, head.spec.name, now, out);
       }
       evicted = !chosen->empty();
+    } else if (make_room_offline(head, static_cast<std::size_t>(need), now, out)) {
+      evicted = true;
     } else if (late) {
       evicted = condemn(head, static_cast<std::size_t>(need), now, out);
     }

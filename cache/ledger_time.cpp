@@ -51,7 +51,8 @@ void Ledger::expire_waiters(Entry& entry, TimePoint now, Decisions& out) {
   const bool working = entry.phase == Phase::estimating || entry.phase == Phase::reading;
   if (working && now - entry.phase_since >= options_.load_timeout) {
     answer_all(entry, {ErrorCode::load_timeout, "loading model '" + entry.spec.name + "' takes long; it goes on"}, out);
-    return;  // it goes on without callers, estimating too
+    stop_if_unwanted(entry, out);
+    return;  // otherwise it goes on without callers, estimating too
   }
   const std::size_t before = entry.waiters.size();
   std::erase_if(entry.waiters, [&](const Waiter& waiter) {
@@ -140,6 +141,7 @@ void Ledger::quarantine_loads(TimePoint now, Decisions& out) {
     entry->quarantined = true;
     --reading_;
     answer_all(*entry, stuck(*entry), out);
+    stop_if_unwanted(*entry, out);
     out.events.emplace_back(Quarantined{entry->spec, StuckWork::load});
   }
 }

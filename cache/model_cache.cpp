@@ -45,6 +45,9 @@ void ModelCache::tick() {
 void ModelCache::stop() {
   shell_->stop();
 }
+void ModelCache::close() {
+  shell_->close();
+}
 void ModelCache::check() const {
   shell_->check();
 }

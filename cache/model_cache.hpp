@@ -63,8 +63,13 @@ class ModelCache {
   /// Moves time on: expired callers, overdue claims, idle unload, stuck calls. Call about every 20 ms.
   void tick();
 
-  /// No new callers (shutting_down); waiting loads for nobody are dropped. Running leases go on.
+  /// No new callers (shutting_down); waiting loads for nobody are dropped, reading ones told to stop. Running leases
+  /// go on.
   void stop();
+
+  /// stop(), and whoever still waits is told shutting_down; idle models go. The destructor does this too; whoever must
+  /// end the loader's threads first calls it before.
+  void close();
 
   /// For tests: throws std::logic_error when the books are wrong. Slow.
   void check() const;
@@ -72,7 +77,8 @@ class ModelCache {
   [[nodiscard]] MemoryUse used() const;
   /// Why the last try to load this very file failed, while that is remembered (R12).
   [[nodiscard]] std::optional<Error> broken(const loader::ArtifactId& artifact) const;
-  /// Age of the oldest load that still waits for its estimate, its room or its bytes; 0 when none does. Cheap.
+  /// Age of the oldest load that somebody waits for, or, when that is longer, for how long every loader thread has
+  /// been busy with the same loads. 0 when loads move. Cheap.
   [[nodiscard]] double oldest_waiting_load_seconds() const;
   [[nodiscard]] CacheStatus status() const;
   /// Runs `visit` on the model of that name while it cannot be destroyed. False when it is not ready.

@@ -1,4 +1,4 @@
-// Spelling of the reasons for which a model leaves, as metrics and logs say them.
+// Spelling of why models leave and what is stuck, as metrics and logs say it.
 // No events are made here.
 #include "cache/observer.hpp"
 
@@ -15,6 +15,10 @@ std::string_view to_string(EvictionReason reason) noexcept {
     case EvictionReason::activations: break;
   }
   return "activations";
+}
+
+std::string_view to_string(StuckWork work) noexcept {
+  return work == StuckWork::call ? "call" : "load";
 }
 
 }  // namespace mme::cache

@@ -18,6 +18,7 @@ enum class EvictionReason { room, idle, unload, replaced, budget, file_changed, 
 
 /// What is stuck, and so which pool lost a thread.
 enum class StuckWork { call, load };
+[[nodiscard]] std::string_view to_string(StuckWork work) noexcept;
 
 /// Default: hears nothing. Members may be called from any thread, several at once.
 class Observer {
@@ -32,6 +33,8 @@ class Observer {
   virtual void refused(const loader::ModelSpec&, const loader::Error&) {}
   /// A call or load is far past its time and its thread is written off: its pool may start another in its place (R15).
   virtual void quarantined(const loader::ModelSpec&, StuckWork) {}
+  /// Work that was written off has ended after all: its thread is back, and its pool may do without one.
+  virtual void recovered(const loader::ModelSpec&, StuckWork) {}
 };
 
 }  // namespace mme::cache

@@ -72,7 +72,10 @@ void Shell::perform(Decisions&& decisions, Answers&& answers) {
     loads_([self = shared_from_this(), task] { self->estimate(task.entry, task.spec); });
   }
   for (const Decisions::Task& task : decisions.reads) {
-    loads_([self = shared_from_this(), task] { self->read(task.entry, task.spec); });
+    loads_([self = shared_from_this(), task] { self->read(task); });
+  }
+  for (std::stop_source& unwanted : decisions.stops) {
+    unwanted.request_stop();
   }
   for (const Event& event : decisions.events) {
     tell(event);
@@ -92,6 +95,7 @@ void Shell::tell(const Event& event) {
     void operator()(const Evicted& it) const { observer.evicted(it.spec, it.bytes, it.reason, it.cause); }
     void operator()(const Refused& it) const { observer.refused(it.spec, it.error); }
     void operator()(const Quarantined& it) const { observer.quarantined(it.spec, it.work); }
+    void operator()(const Recovered& it) const { observer.recovered(it.spec, it.work); }
   };
   std::visit(Teller{observer_}, event);
 }
@@ -115,10 +119,12 @@ void Shell::estimate(EntryId id, const ModelSpec& spec) {
   decide([&](TimePoint now, Decisions& out) { ledger_.estimated(id, std::move(estimate), now, out); });
 }
 
-void Shell::read(EntryId id, const ModelSpec& spec) {
+void Shell::read(const Decisions::Task& task) {
+  const EntryId id = task.entry;
   loader::LoadContext context;
+  context.stop = task.stop;
   context.memory = std::make_shared<LoadGrant>(shared_from_this(), id);
-  auto model = guarded<std::unique_ptr<loader::Model>>([&] { return loader_.load(spec, context); });
+  auto model = guarded<std::unique_ptr<loader::Model>>([&] { return loader_.load(task.spec, context); });
   Result<Ledger::Loaded> loaded = loader::fail(ErrorCode::internal, "the loader returned no model");
   if (!model) {
     loaded = model.error();
@@ -318,13 +324,13 @@ bool Shell::with_model(const std::string& name, const std::optional<std::string>
 // --- grants and leases
 
 template <class Try>
-bool Shell::grow_or_wait(bool of_load, std::size_t bytes, Try attempt) {
+bool Shell::grow_or_wait(bool of_load, std::size_t bytes, EntryId grows, Try attempt) {
   std::unique_lock lock(mutex_);
   if (attempt()) {
     return true;
   }
   Decisions decisions;
-  if (!ledger_.begin_growth(of_load, bytes, now_(), decisions)) {
+  if (!ledger_.begin_growth(of_load, bytes, grows, now_(), decisions)) {
     return false;
   }
   Answers answers = collect(decisions);
@@ -337,11 +343,11 @@ bool Shell::grow_or_wait(bool of_load, std::size_t bytes, Try attempt) {
 }
 
 bool Shell::grow(GrantAccount& account, std::size_t bytes) noexcept {
-  return grow_or_wait(false, bytes, [&] { return ledger_.grow(account, bytes); });
+  return grow_or_wait(false, bytes, account.entry, [&] { return ledger_.grow(account, bytes); });
 }
 
 bool Shell::grow_load(EntryId id, std::size_t bytes) noexcept {
-  if (grow_or_wait(true, bytes, [&] { return ledger_.grow_load(id, bytes); })) {
+  if (grow_or_wait(true, bytes, id, [&] { return ledger_.grow_load(id, bytes); })) {
     return true;
   }
   const std::lock_guard lock(mutex_);

@@ -76,11 +76,11 @@ class Shell : public std::enable_shared_from_this<Shell> {
   void tell(const Event& event);
   static void answer(Answered&& answered);
   void estimate(EntryId id, const ModelSpec& spec);
-  void read(EntryId id, const ModelSpec& spec);
+  void read(const Decisions::Task& task);
   void destroy(EntryId id, std::unique_ptr<loader::Model> model);
   void after_destroy() const;
   template <class Try>
-  bool grow_or_wait(bool of_load, std::size_t bytes, Try attempt);
+  bool grow_or_wait(bool of_load, std::size_t bytes, EntryId grows, Try attempt);
 
   const std::chrono::milliseconds growth_wait_;
   const std::function<void()> after_destroy_;

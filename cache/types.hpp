@@ -65,6 +65,7 @@ struct CallRequest {
 /// Names a waiting acquire or load; 0 names none.
 using Ticket = std::uint64_t;
 
+/// evicting: out of look-up; its last calls still run, or its memory is on its way back.
 enum class ModelState { loading, ready, evicting };
 
 /// One model in memory, or on its way in or out; for /status, lists and metrics.
@@ -103,13 +104,15 @@ struct MemoryUse {
 struct CacheStatus {
   std::size_t budget = 0;
   std::size_t activation_floor = 0;  ///< as it is now, with what was learned
-  MemoryUse used;
+  MemoryUse used;                    ///< models that are unloaded and still run are draining
   std::size_t pinned_bytes = 0;
   std::size_t shared_saved_bytes = 0;
   std::vector<EntryStatus> entries;
   double oldest_waiting_load_seconds = 0;
   std::size_t claims_waiting = 0;
-  std::size_t running = 0;  ///< leases that hold a compute slot
+  std::size_t running = 0;      ///< leases that hold a compute slot
+  std::size_t stuck_calls = 0;  ///< calls written off that have not ended yet (R15)
+  std::size_t stuck_loads = 0;
 };
 
 }  // namespace mme::cache

@@ -40,8 +40,11 @@ struct ArtifactId {
 
 /// Settings of one model that the loader and the cache act on.
 struct ModelSettings {
-  bool pinned = false;                                   ///< never a victim
-  bool optimize = false;                                 ///< run with the optimising executor; its memory is charged
+  bool pinned = false;    ///< never a victim
+  bool optimize = false;  ///< run with the optimising executor; its memory is charged
+  /// When a rewritten artifact and the one in memory do not fit together, the old one goes first: calls then wait for
+  /// the load, and nothing answers when it fails. Otherwise the load is refused and the old one stays.
+  bool replace_offline = false;
   std::optional<std::size_t> queue_size = std::nullopt;  ///< calls that wait; nullopt: as many as for every model
 };
 
@@ -75,15 +78,13 @@ struct Footprint {
 
 struct LoadContext {
   std::shared_ptr<MemoryGrant> memory;  ///< holds at least the estimate's private bytes at the start
-  Deadline deadline = Deadline::max();
-  std::stop_token stop;
+  std::stop_token stop;                 ///< requested when nobody wants the model any more; looked at between records
 };
 
 struct CallContext {
   std::shared_ptr<MemoryGrant> memory;  ///< outputs may keep it alive after the call
   std::size_t granted_bytes = 0;        ///< what `memory` holds at the start
   Deadline deadline = Deadline::max();
-  std::stop_token stop;
   /// Set by the model: most bytes the call held at once, also when it failed.
   std::size_t peak_bytes = 0;
 };

@@ -30,12 +30,8 @@ class Adapter final : public caffe2::serialize::ReadAdapterInterface {
 
   std::size_t size() const override { return file_.size(); }
   std::size_t read(std::uint64_t offset, void* into, std::size_t count, const char*) const override {
-    if (given_up(context_)) throw std::runtime_error("given up");
+    if (context_.stop.stop_requested()) throw std::runtime_error("given up");
     return file_.read(offset, {static_cast<std::byte*>(into), count}) ? count : 0;
-  }
-
-  static bool given_up(const LoadContext& context) {
-    return context.stop.stop_requested() || Clock::now() >= context.deadline;
   }
 
  private:
@@ -127,7 +123,6 @@ Error reason_of(const Opened& opened, const LoadContext& context, const MemoryAc
   if (account.refused())
     return fail(ErrorCode::cannot_fit, "the model needs more memory to load than there is room for");
   if (context.stop.stop_requested()) return fail(ErrorCode::conflict, "the model was unloaded while it was loading");
-  if (Clock::now() >= context.deadline) return fail(ErrorCode::load_timeout, "the load took too long and was given up");
   return blame(*opened.file, std::move(error));
 }
 

@@ -26,6 +26,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kTick = 20ms;
+/// For work that nobody waits for any more, at the end: what is not stuck ends in much less.
+constexpr auto kEndPatience = 500ms;
+
 std::string_view to_string(Mode mode) {
   switch (mode) {
     case Mode::self_managed: return "self_managed";
@@ -74,7 +77,7 @@ std::set<std::string> names_at_start(const Settings& settings) {
 
 void access_line(Metrics& metrics, const AccessLine& line) {
   metrics.request({line.record, line.status, line.seconds});
-  log_access(access_json(line));
+  log_request(line);
 }
 
 }  // namespace
@@ -84,11 +87,11 @@ Application::Application(Sources sources, Resolved resolved, Resources resources
       cores_(resources.machine.cores()),
       metrics_(MME_VERSION, settings_.metrics.per_model),
       catalog_(settings_.repository.path),
+      reaper_({.name = "mme-reaper", .threads = 1, .nice = 5, .enter_thread = {}}),
       loads_({.name = "mme-load",
               .threads = settings_.threads.loader,
               .nice = 5,
               .enter_thread = &loader::enter_torch_thread}),
-      reaper_({.name = "mme-reaper", .threads = 1, .nice = 5, .enter_thread = {}}),
       cache_(cache_options(resources.memory), loader_, loads_.executor(), reaper_.executor(), observer_),
       control_(std::move(sources), std::move(resolved), std::move(resources)),
       compute_({.name = "mme-compute",
@@ -328,13 +331,26 @@ int Application::run() {
   for (unsigned i = 1; i < settings_.threads.io; ++i) threads.emplace_back([this] { io_.run(); });
   io_.run();
   for (auto& thread : threads) thread.join();
-  if (cache_.status().running > 0) {
-    // A call that never ends holds its thread; nothing more can be lost by leaving now.
-    log(LogLevel::warning, "stopped", {{"message", "left while calls were still running"}});
+  if (!end_work()) {
+    // A call or load that never ends holds its thread; nothing more can be lost by leaving now.
+    log(LogLevel::warning, "stopped", {{"message", "left while calls or loads were still running"}});
     std::_Exit(0);
   }
   log(LogLevel::info, "stopped");
   return 0;
+}
+
+/// After the last answer: ends the threads that models run and load on. False: some are stuck, and joining them would
+/// take for ever.
+bool Application::end_work() {
+  cache_.close();  // tells the loader to stop
+  const auto until = loader::Clock::now() + kEndPatience;
+  const auto left = [&] {
+    const auto rest = std::chrono::duration_cast<std::chrono::milliseconds>(until - loader::Clock::now());
+    return std::max(rest, 0ms);
+  };
+  const bool computed = compute_.finish(left());
+  return loads_.finish(left()) && computed;
 }
 
 }  // namespace mme::server

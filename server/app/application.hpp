@@ -15,6 +15,7 @@
 #include "loader/repository/catalog.hpp"
 #include "loader/torch/torch_loader.hpp"
 #include "server/app/log.hpp"
+#include "server/app/observers.hpp"
 #include "server/app/settings_control.hpp"
 #include "server/config/settings.hpp"
 #include "server/http/server.hpp"
@@ -54,19 +55,22 @@ class Application {
   asio::awaitable<bool> load_all(std::vector<std::string> names);
   asio::awaitable<void> reload_on_hangup();
   asio::awaitable<void> serve_until_signal();
+  bool end_work();
 
   // Members start from top to bottom and end from bottom to top. In particular compute_ ends (and joins) before the
-  // cache that its leases belong to, and the cache before the pools it loads and destroys on.
+  // cache that its leases belong to, the cache before the pools it loads and destroys on, and the loader threads before
+  // the reaper, which gets what they loaded in vain.
   const Settings settings_;  ///< as at start; for what takes a restart
   const unsigned cores_;
   Metrics metrics_;
   EventLog event_log_;
-  BothObservers observer_{metrics_, event_log_};
+  StuckThreads stuck_threads_{compute_, loads_};
+  ObserverGroup<3> observer_{metrics_, event_log_, stuck_threads_};
   loader::TorchLoader loader_;
   loader::Catalog catalog_;
   ModelFiles model_files_{catalog_};
-  WorkerPool loads_;
   WorkerPool reaper_;
+  WorkerPool loads_;
   cache::ModelCache cache_;
   asio::io_context io_;  // before compute_: a call that its client gave up still knows where it came from
   // Made before anything is told to the world, so that no signal finds its default, which is to end the process.

@@ -46,6 +46,23 @@ void append_value(std::string& out, const LogValue& value) {
   }
 }
 
+/// What every line begins with.
+std::string begin_line(LogLevel level, std::string_view event) {
+  std::string line = "{";
+  append_key(line, "time");
+  append_string(line, now_text());
+  append_key(line, "level");
+  append_string(line, to_string(level));
+  append_key(line, "event");
+  append_string(line, event);
+  return line;
+}
+
+void end_line(std::string line) {
+  line += '}';
+  logger().log(spdlog::level::info, spdlog::string_view_t(line.data(), line.size()));
+}
+
 std::int64_t signed_bytes(std::size_t bytes) {
   return static_cast<std::int64_t>(bytes);
 }
@@ -66,24 +83,22 @@ void set_log_level(LogLevel level) {
 
 void log(LogLevel level, std::string_view event, LogFields fields) {
   if (level > g_level.load(std::memory_order_relaxed)) return;
-  std::string line = "{";
-  append_key(line, "time");
-  append_string(line, now_text());
-  append_key(line, "level");
-  append_string(line, to_string(level));
-  append_key(line, "event");
-  append_string(line, event);
+  std::string line = begin_line(level, event);
   for (const auto& [key, value] : fields) {
     append_key(line, key);
     append_value(line, value);
   }
-  line += '}';
-  logger().log(spdlog::level::info, spdlog::string_view_t(line.data(), line.size()));
+  end_line(std::move(line));
 }
 
-void log_access(std::string_view json) {
-  if (LogLevel::access > g_level.load(std::memory_order_relaxed)) return;
-  logger().log(spdlog::level::info, spdlog::string_view_t(json.data(), json.size()));
+void log_request(const AccessLine& request) {
+  const bool ours =
+      !request.record.fault.empty() || request.record.reason == loader::reason(loader::ErrorCode::internal);
+  const LogLevel level = ours ? LogLevel::error : LogLevel::access;
+  if (level > g_level.load(std::memory_order_relaxed)) return;
+  std::string line = begin_line(level, "request");
+  append_access(line, request);
+  end_line(std::move(line));
 }
 
 void EventLog::load_started(const loader::ModelSpec& spec, std::size_t estimated_bytes) {
@@ -123,6 +138,14 @@ void EventLog::refused(const loader::ModelSpec& spec, const loader::Error& error
        {"version", version_of(spec)},
        {"reason", loader::reason(error.code)},
        {"message", std::string_view(error.message)}});
+}
+
+void EventLog::quarantined(const loader::ModelSpec& spec, cache::StuckWork work) {
+  log(LogLevel::error, "quarantined", {{"model", spec.name}, {"version", version_of(spec)}, {"work", to_string(work)}});
+}
+
+void EventLog::recovered(const loader::ModelSpec& spec, cache::StuckWork work) {
+  log(LogLevel::info, "recovered", {{"model", spec.name}, {"version", version_of(spec)}, {"work", to_string(work)}});
 }
 
 }  // namespace mme::server

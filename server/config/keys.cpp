@@ -200,6 +200,16 @@ std::vector<ModelKey> make_model_keys() {
        [](const ModelOptions& m) { return show(m.inputs); }},
       {"outputs", [](ModelOptions& m, const Value& v) { return store(read_tensor_options(v), m.outputs); },
        [](const ModelOptions& m) { return show(m.outputs); }},
+      {"replace",
+       [](ModelOptions& m, const Value& v) -> Complaint {
+         const bool offline = is_word(v, "offline");
+         if (!offline && !is_word(v, "beside")) return "must be beside or offline";
+         m.replace = offline ? Replace::offline : Replace::beside;
+         return std::nullopt;
+       },
+       [](const ModelOptions& m) {
+         return std::string(m.replace.value_or(Replace::beside) == Replace::offline ? "offline" : "beside");
+       }},
   };
 }
 

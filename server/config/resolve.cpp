@@ -20,7 +20,7 @@ using loader::Result;
 constexpr std::size_t kLargestFile = (1U << 20) + 1;  // one more than any reader takes, so that it sees too much
 constexpr std::string_view kModels = "models.";
 
-Result<std::string> read_small_file(const std::string& path) {
+Result<std::string> read_whole_file(const std::string& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) return fail(ErrorCode::invalid_request, "there is no such file");
@@ -124,7 +124,7 @@ void read_token_file(const Disk& disk, Draft& draft) {
 }  // namespace
 
 Disk Disk::real() {
-  return {&read_small_file, [](const std::string& path) {
+  return {&read_whole_file, [](const std::string& path) {
             std::error_code error;
             return std::filesystem::is_directory(path, error);
           }};

@@ -10,6 +10,7 @@ ModelOptions ModelOptions::or_else(const ModelOptions& other) const {
   if (!both.queue_size) both.queue_size = other.queue_size;
   if (!both.timeout) both.timeout = other.timeout;
   if (!both.default_version) both.default_version = other.default_version;
+  if (!both.replace) both.replace = other.replace;
   if (both.aliases.empty()) both.aliases = other.aliases;
   if (both.inputs.empty()) both.inputs = other.inputs;
   if (both.outputs.empty()) both.outputs = other.outputs;

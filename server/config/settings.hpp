@@ -22,6 +22,12 @@ enum class Mode {
   single,        ///< one model, loaded at start, serves /invocations
 };
 
+/// How a rewritten artifact takes the place of the one in memory.
+enum class Replace {
+  beside,   ///< loaded beside the old one; refused when there is no room for both
+  offline,  ///< the old one goes first when there is no room for both
+};
+
 /// What an operator says about one input or output, in the order of `forward`.
 struct TensorOptions {
   std::string name;
@@ -38,6 +44,7 @@ struct ModelOptions {
   std::optional<milliseconds> timeout;         ///< lowers timeouts.request for this model
   std::optional<std::string> default_version;  ///< answers when no version is named; else the highest
   std::vector<std::string> aliases;            ///< further names
+  std::optional<Replace> replace;              ///< how a rewritten artifact takes over; else beside
   std::vector<TensorOptions> inputs;
   std::vector<TensorOptions> outputs;
 

@@ -16,9 +16,9 @@ Text text_of(const YamlNode& scalar) {
   return {scalar.text, scalar.quoted ? Style::quoted : Style::plain};
 }
 
-class FileReader {
+class SettingsReader {
  public:
-  FileReader(const std::string& name, Draft& draft) : name_(name), draft_(draft) {}
+  SettingsReader(const std::string& name, Draft& draft) : name_(name), draft_(draft) {}
 
   void read(const YamlDocument& document) {
     if (has_settings(document)) read_section("", document.root);
@@ -144,13 +144,13 @@ class FileReader {
 }  // namespace
 
 void read_settings_file(const std::string& name, std::string_view text, Draft& draft) {
-  FileReader(name, draft).read(loader::read_strict_yaml(text));
+  SettingsReader(name, draft).read(loader::read_strict_yaml(text));
 }
 
 ModelFile read_model_file(const std::string& name, std::string_view text) {
   static const std::string kModel = "m";
   Draft draft;
-  FileReader(name, draft).read_as_model(kModel, loader::read_strict_yaml(text));
+  SettingsReader(name, draft).read_as_model(kModel, loader::read_strict_yaml(text));
   ModelFile file{std::move(draft.settings.models[kModel]), std::move(draft.problems)};
   const std::string prefix = "models." + kModel + ".";
   for (auto& problem : file.problems) {

@@ -12,12 +12,12 @@ namespace {
 using loader::ErrorCode;
 using loader::fail;
 
-struct Unit {
+struct ByteUnit {
   std::string_view name;
   std::uint64_t bytes;
 };
 
-constexpr std::array<Unit, 6> kUnits{{
+constexpr std::array<ByteUnit, 6> kByteUnits{{
     {"GiB", std::uint64_t{1} << 30},
     {"GB", 1'000'000'000},
     {"MiB", std::uint64_t{1} << 20},
@@ -36,9 +36,9 @@ loader::Result<std::uint64_t> parse_size(std::string_view text) {
   if (!parts) return parts.error();
   std::uint64_t factor = 1;
   if (!parts->unit.empty()) {
-    const auto unit = std::find_if(kUnits.begin(), kUnits.end(),
-                                   [&](const Unit& candidate) { return candidate.name == parts->unit; });
-    if (unit == kUnits.end()) {
+    const auto unit = std::find_if(kByteUnits.begin(), kByteUnits.end(),
+                                   [&](const ByteUnit& candidate) { return candidate.name == parts->unit; });
+    if (unit == kByteUnits.end()) {
       return fail(ErrorCode::invalid_request, "not a size: the unit must be KB, MB, GB, KiB, MiB or GiB, or none");
     }
     factor = unit->bytes;
@@ -49,7 +49,7 @@ loader::Result<std::uint64_t> parse_size(std::string_view text) {
 }
 
 std::string size_text(std::uint64_t bytes) {
-  for (const auto& unit : kUnits) {
+  for (const auto& unit : kByteUnits) {
     if (bytes != 0 && bytes % unit.bytes == 0) return std::to_string(bytes / unit.bytes) + std::string(unit.name);
   }
   return std::to_string(bytes);

@@ -33,8 +33,7 @@ void optional_real(std::string& out, std::string_view key, double value) {
 
 }  // namespace
 
-std::string access_json(const AccessLine& access) {
-  std::string out = "{";
+void append_access(std::string& out, const AccessLine& access) {
   text(out, "method", access.method);
   text(out, "path", access.path);
   whole(out, "status", access.status);
@@ -50,7 +49,6 @@ std::string access_json(const AccessLine& access) {
   real(out, "seconds", access.seconds);
   whole(out, "bytes_in", access.bytes_in);
   whole(out, "bytes_out", access.bytes_out);
-  return out + '}';
 }
 
 }  // namespace mme::server

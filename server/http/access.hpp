@@ -1,5 +1,5 @@
 // The access line: one record for each request, however it ended.
-// Only builds and formats it; where it goes (log, metrics) is the sink's business.
+// Only builds and formats it; where it goes (log, metrics), and when and how grave it is, is the sink's business.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@ struct AccessLine {
 /// Called once a request, on any io thread, several at once; must not block or throw.
 using AccessSink = std::function<void(const AccessLine&)>;
 
-/// One line of valid JSON (UTF-8, no line end). Bytes that are not UTF-8 become U+FFFD.
-[[nodiscard]] std::string access_json(const AccessLine& line);
+/// Appends the members of a JSON object, with a comma before the first unless `out` ends in an opening bracket; no line
+/// end. Bytes that are not UTF-8 become U+FFFD.
+void append_access(std::string& out, const AccessLine& line);
 
 }  // namespace mme::server

@@ -112,6 +112,7 @@ Result<InferenceService::Found> InferenceService::resolve(const ModelRef& model,
   if (!spec) return spec.error();
   if (!options) return options.error();
   spec->settings.pinned = options->pinned.value_or(false);
+  spec->settings.replace_offline = options->replace == Replace::offline;
   if (options->queue_size) spec->settings.queue_size = *options->queue_size;
   return Found{std::move(*spec), std::move(*options)};
 }

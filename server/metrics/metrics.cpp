@@ -79,6 +79,10 @@ struct Metrics::Impl {
     return series;
   }
 
+  Counter& quarantine_counter(cache::StuckWork work) {
+    return quarantines.Add({{"work", std::string(to_string(work))}});
+  }
+
   const std::size_t per_model;
   std::mutex mutex;
   std::unordered_set<std::string> names;
@@ -102,6 +106,8 @@ struct Metrics::Impl {
       counter(registry, "mme_cache_joined_total", "Calls that found their model's load under way.").Add({});
   Family<Counter>& evictions = counter(registry, "mme_cache_evictions_total", "Models that left memory.");
   Family<Counter>& refusals = counter(registry, "mme_cache_refusals_total", "Calls and loads the cache refused.");
+  Family<Counter>& quarantines = counter(registry, "mme_quarantined_total", "Calls and loads written off as stuck.");
+  Family<Gauge>& stuck = gauge(registry, "mme_stuck", "Calls and loads written off that have not ended yet.");
 
   Family<Gauge>& memory = gauge(registry, "mme_memory_bytes", "Charged bytes by kind; their sum stays in the budget.");
   Gauge& budget = gauge(registry, "mme_memory_budget_bytes", "The budget.").Add({});
@@ -150,6 +156,10 @@ void Metrics::refused(const loader::ModelSpec& /*spec*/, const loader::Error& er
   impl_->refusals.Add({{"reason", std::string(loader::reason(error.code))}}).Increment();
 }
 
+void Metrics::quarantined(const loader::ModelSpec& /*spec*/, cache::StuckWork work) {
+  impl_->quarantine_counter(work).Increment();
+}
+
 std::string Metrics::text(const MetricsSources& sources) {
   const cache::CacheStatus status = sources.cache();
   const std::array<std::pair<const char*, std::size_t>, 6> kinds{{{"weights", status.used.weights},
@@ -164,6 +174,11 @@ std::string Metrics::text(const MetricsSources& sources) {
   const std::array<const char*, 3> names{"loading", "ready", "evicting"};
   for (std::size_t i = 0; i < names.size(); ++i) {
     impl_->models.Add({{"state", names[i]}}).Set(static_cast<double>(states[i]));
+  }
+  for (const auto& [work, count] :
+       {std::pair(cache::StuckWork::call, status.stuck_calls), std::pair(cache::StuckWork::load, status.stuck_loads)}) {
+    (void)impl_->quarantine_counter(work);  // there from the start, so that a rate can be taken of the first
+    impl_->stuck.Add({{"work", std::string(to_string(work))}}).Set(static_cast<double>(count));
   }
   const ProcessMemory process = process_memory();
   impl_->budget.Set(static_cast<double>(status.budget));

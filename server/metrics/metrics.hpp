@@ -41,6 +41,7 @@ class Metrics final : public cache::Observer {
   void evicted(const loader::ModelSpec& spec, std::size_t bytes, cache::EvictionReason reason,
                std::string_view cause) override;
   void refused(const loader::ModelSpec& spec, const loader::Error& error) override;
+  void quarantined(const loader::ModelSpec& spec, cache::StuckWork work) override;
 
   /// Prometheus text format, version 0.0.4.
   [[nodiscard]] std::string text(const MetricsSources& sources);

@@ -62,6 +62,7 @@ void add_entry(std::string& out, const cache::EntryStatus& entry) {
   add(out, "waiting", entry.waiting);
   add_flag(out, "stateful", !entry.stateless);
   add_flag(out, "pinned", entry.pinned);
+  add_flag(out, "quarantined", entry.quarantined);
   add(out, "idle_seconds", entry.idle_seconds);
   append_key(out, "goes_next_rank");
   if (entry.eviction_rank) {
@@ -105,6 +106,8 @@ std::string status_json(const ProcessFacts& facts, const cache::CacheStatus& sta
   add(out, "budget_origin", std::string_view(facts.budget_origin));
   add_memory(out, status, facts.reserve_bytes);
   add(out, "claims_waiting", status.claims_waiting);
+  add(out, "stuck_calls", status.stuck_calls);
+  add(out, "stuck_loads", status.stuck_loads);
   add(out, "oldest_waiting_load_seconds", status.oldest_waiting_load_seconds);
   append_key(out, "models");
   out += '[';

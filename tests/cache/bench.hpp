@@ -35,6 +35,7 @@ struct Diary final : cache::Observer {
   std::vector<std::string> loads;
   std::vector<std::string> failed_loads;
   std::vector<std::string> quarantines;
+  std::vector<std::pair<std::string, cache::StuckWork>> recoveries;
   std::vector<ErrorCode> refusals;
 
   void load_started(const ModelSpec& spec, std::size_t) override { loads.push_back(spec.name); }
@@ -48,6 +49,7 @@ struct Diary final : cache::Observer {
   }
   void refused(const ModelSpec&, const loader::Error& error) override { refusals.push_back(error.code); }
   void quarantined(const ModelSpec& spec, cache::StuckWork) override { quarantines.push_back(spec.name); }
+  void recovered(const ModelSpec& spec, cache::StuckWork work) override { recoveries.emplace_back(spec.name, work); }
 };
 
 /// One caller: what it was told, if anything yet.

@@ -8,6 +8,8 @@ using namespace mme::test;
 
 namespace {
 
+using Recoveries = std::vector<std::pair<std::string, cache::StuckWork>>;
+
 CallRequest needs(std::size_t bytes) {
   CallRequest request;
   request.least_bytes = bytes;
@@ -168,6 +170,7 @@ TEST_CASE("Growth in mid-call takes free room, then that of idle models, else it
   CHECK(grant->grow(10));
   CHECK_FALSE(bench.ready("idle"));
   CHECK(bench.diary.evictions.at(0).reason == EvictionReason::activations);
+  CHECK(bench.diary.evictions.at(0).cause == "a");
   CHECK_FALSE(grant->grow(31));
   CHECK(grant->grow(30));
   CHECK(bench.cache().used().activations == 70);
@@ -276,9 +279,32 @@ TEST_CASE("A call far past its deadline is written off: its model is quarantined
   CHECK(bench.acquire("stuck")->error == ErrorCode::quarantined);
   CHECK(bench.cache().used().weights == 20);  // its bytes stay charged
   CHECK(bench.status_of("stuck")->quarantined);
+  CHECK(bench.cache().status().stuck_calls == 1);
+  CHECK(bench.diary.recoveries.empty());
   bench.end(stuck);
+  CHECK(bench.diary.recoveries == Recoveries{{"stuck", cache::StuckWork::call}});
+  CHECK(bench.cache().status().stuck_calls == 0);
   bench.end(other);
   CHECK(bench.acquire("stuck")->runs());
+}
+
+TEST_CASE("A stuck call costs the other models no slot: its thread was replaced (R15, R17)") {
+  Bench bench(small(100, 2));
+  for (const char* name : {"stuck", "b"}) {
+    bench.loader.put(name, 10);
+  }
+  const auto warm = bench.acquire("b");
+  bench.settle();
+  bench.finish(warm, 0);  // its peak is known
+  CallRequest request;
+  request.deadline = bench.clock.now() + 1s;
+  const auto stuck = bench.acquire("stuck", request);
+  bench.settle();
+  bench.advance(10s);
+  const auto first = bench.acquire("b");
+  const auto second = bench.acquire("b");
+  CHECK(first->runs());
+  CHECK(second->runs());
 }
 
 TEST_CASE("A load far past its time is written off and another takes its place (R15)") {
@@ -297,7 +323,27 @@ TEST_CASE("A load far past its time is written off and another takes its place (
   bench.advance(5s);
   CHECK(bench.acquire("stuck")->error == ErrorCode::quarantined);
   CHECK(bench.status_of("b")->stage == "reading");
+  CHECK(bench.cache().status().stuck_loads == 1);
   bench.settle();
+  CHECK(bench.diary.recoveries == Recoveries{{"stuck", cache::StuckWork::load}});
+  CHECK(bench.cache().status().stuck_loads == 0);
   CHECK(other->runs());
   CHECK(bench.ready("stuck"));
+}
+
+TEST_CASE("While every loader thread is busy with the same load, its age is told though nobody waits for it") {
+  CacheOptions options = small(100, 1, 1);
+  options.load_timeout = 300s;
+  Bench bench(options);
+  bench.loader.put("a", 10);
+  CallRequest request;
+  request.deadline = bench.clock.now() + 1s;
+  const auto gone = bench.acquire("a", request);
+  bench.loads.run_one();
+  bench.advance(10s);
+  CHECK(gone->error == ErrorCode::deadline_exceeded);
+  CHECK(bench.cache().oldest_waiting_load_seconds() == Approx(10));
+  bench.settle();
+  CHECK(bench.ready("a"));
+  CHECK(bench.cache().oldest_waiting_load_seconds() == 0);
 }

@@ -81,6 +81,8 @@ TEST_CASE("A rewritten artifact is loaded beside the old one, then takes its pla
   bench.settle();
   CHECK(fresh->runs());
   CHECK(bench.cache().used().weights == 60);  // the old one still runs
+  CHECK(bench.cache().status().used.weights == 30);
+  CHECK(bench.cache().status().used.draining == 30);
   bench.end(running);
   bench.settle();
   CHECK(bench.cache().used().weights == 30);

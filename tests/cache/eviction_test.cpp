@@ -197,3 +197,17 @@ TEST_CASE("An idle model goes after its time, measured from the end of its last 
   CHECK_FALSE(bench.ready("a"));
   CHECK(bench.diary.evictions.at(0).reason == EvictionReason::idle);
 }
+
+TEST_CASE("B9: without an idle limit a model stays for days, until its room is needed, and tells how long it is idle") {
+  Bench bench(small(100));
+  bench.loader.put("a", 60);
+  bench.loader.put("b", 60);
+  bench.call("a");
+  for (int hour = 0; hour < 48; ++hour) {
+    bench.advance(1h);
+  }
+  REQUIRE(bench.ready("a"));
+  CHECK(bench.status_of("a")->idle_seconds == Approx(48 * 3600));
+  bench.call("b");
+  CHECK_FALSE(bench.ready("a"));
+}

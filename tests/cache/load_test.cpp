@@ -345,3 +345,49 @@ TEST_CASE("After stop() new callers are refused and waiting ones are served") {
   bench.settle();
   CHECK(waiting->runs());
 }
+
+TEST_CASE("A loader is told to stop when its model could only go at once: doomed, or at the end, and nobody waits") {
+  Bench bench(small(100));
+  FakeArtifact artifact;
+  artifact.estimate.private_bytes = artifact.footprint.private_bytes = 10;
+  Bench::Who caller;
+  SECTION("unloaded while it reads, and the caller leaves") {
+    artifact.while_loading = [&] {
+      bench.unload("a");
+      CHECK(bench.cache().leave(caller->ticket));
+    };
+  }
+  SECTION("the caller leaves, then it is unloaded") {
+    artifact.while_loading = [&] {
+      CHECK(bench.cache().leave(caller->ticket));
+      bench.unload("a");
+    };
+  }
+  SECTION("the cache stops, and the caller leaves") {
+    artifact.while_loading = [&] {
+      bench.cache().stop();
+      CHECK(bench.cache().leave(caller->ticket));
+    };
+  }
+  SECTION("the cache is closed") {
+    artifact.while_loading = [&] { bench.cache().close(); };
+  }
+  bench.loader.put("a", artifact);
+  caller = bench.acquire("a");
+  bench.settle();
+  CHECK(bench.loader.testimony().stopped == 1);
+  CHECK(bench.cache().used().total() == 0);
+  CHECK(bench.cache().status().entries.empty());
+}
+
+TEST_CASE("A load that is unloaded while callers wait for it is not stopped: they joined it (R13)") {
+  Bench bench(small(100));
+  FakeArtifact artifact;
+  artifact.estimate.private_bytes = artifact.footprint.private_bytes = 10;
+  artifact.while_loading = [&] { bench.unload("a"); };
+  bench.loader.put("a", artifact);
+  const auto caller = bench.acquire("a");
+  bench.settle();
+  CHECK(bench.loader.testimony().stopped == 0);
+  CHECK(caller->runs());
+}

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "tests/e2e/oip.hpp"
+#include "tests/e2e/scenario.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/raw_http_client.hpp"
 #include "tests/support/together.hpp"
@@ -20,7 +21,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::size_t kMiB = std::size_t{1} << 20;
 const std::map<std::string, std::string> kToken{{"MME_ADMIN_TOKEN", "open-sesame"}};
 const HttpClient::Headers kRight{{"Authorization", "Bearer open-sesame"}};
 
@@ -87,14 +87,6 @@ const Call kAdminCalls[] = {{"POST", "/admin/reload"},
                             {"DELETE", "/models/m"},
                             {"POST", "/v2/repository/models/m/load"},
                             {"POST", "/v2/repository/models/m/unload"}};
-
-bool eventually(const std::function<bool()>& condition) {
-  for (int i = 0; i < 1500; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(20ms);
-  }
-  return false;
-}
 
 }  // namespace
 

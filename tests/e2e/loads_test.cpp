@@ -1,25 +1,7 @@
 // How often models are loaded and what that costs, over a socket (A10, A12, A19, G28 and the stampede).
-#include <chrono>
-#include <cstdlib>
-
-#include "tests/e2e/oip.hpp"
-#include "tests/support/catch.hpp"
-#include "tests/support/together.hpp"
+#include "tests/e2e/scenario.hpp"
 
 using namespace mme::test;
-using namespace std::chrono_literals;
-
-namespace {
-
-bool long_run() {
-  return std::getenv("MME_LONG") != nullptr;
-}
-
-double loads_of(const ServerProcess& server, const std::string& model) {
-  return server.metric("mme_model_loads_total{model=\"" + model + "\"}");
-}
-
-}  // namespace
 
 TEST_CASE("64 clients released at once on a cold model cause exactly one load", "[loads]") {
   TempDir repository;

@@ -7,6 +7,7 @@
 
 #include "tests/e2e/oip.hpp"
 #include "tests/e2e/programs.hpp"
+#include "tests/e2e/scenario.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/together.hpp"
 
@@ -15,7 +16,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::size_t kMiB = std::size_t{1} << 20;
 using Models = std::map<std::string, std::string>;
 const std::map<std::string, std::string> kPlatform{{"SAGEMAKER_MULTI_MODEL", "true"}};
 
@@ -38,14 +38,6 @@ struct Platform {
 
 Response invoke(HttpClient& client, const std::string& model) {
   return client.send("POST", "/models/" + model + "/invoke", "[1, 2]", {{"Content-Type", "application/json"}});
-}
-
-bool eventually(const std::function<bool()>& condition) {
-  for (int i = 0; i < 1500; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(20ms);
-  }
-  return false;
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "tests/e2e/oip.hpp"
 #include "tests/e2e/programs.hpp"
+#include "tests/e2e/scenario.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/together.hpp"
 
@@ -16,8 +17,6 @@ using namespace mme::test;
 using namespace std::chrono_literals;
 
 namespace {
-
-constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 /// A server with a settings file, changed between two reloads.
 struct Configured {
@@ -52,14 +51,6 @@ std::size_t count(const std::string& text, const std::string& part) {
   std::size_t found = 0;
   for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
   return found;
-}
-
-bool eventually(const std::function<bool()>& condition) {
-  for (int i = 0; i < 1500; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(20ms);
-  }
-  return false;
 }
 
 Response body_of(HttpClient& client, std::size_t bytes) {

@@ -51,6 +51,7 @@ void Simulation::say(const std::string& what) const {
 ModelSpec Simulation::spec(std::size_t model) const {
   ModelSpec spec = spec_of("m" + std::to_string(model), stamps_[model]);
   spec.settings.pinned = pinned_[model];
+  spec.settings.replace_offline = offline_[model];
   return spec;
 }
 
@@ -95,6 +96,7 @@ void Simulation::make_models() {
   for (std::size_t i = 0; i < count; ++i) {
     stamps_.push_back(0);
     pinned_.push_back(chance(0.05));
+    offline_.push_back(chance(0.2));
     bench_.loader.put("m" + std::to_string(i), random_artifact());
   }
 }

@@ -67,6 +67,7 @@ class Simulation {
   Bench bench_;
   std::vector<std::int64_t> stamps_;  ///< of the models' artifacts
   std::vector<bool> pinned_;
+  std::vector<bool> offline_;
   std::vector<Bench::Who> callers_;  ///< not answered yet
   std::vector<Bench::Who> left_;     ///< must never be answered
   std::vector<Running> running_;

@@ -38,6 +38,7 @@ struct Testimony {
   std::atomic<int> live{0};
   std::atomic<int> loads{0};
   std::atomic<int> estimates{0};
+  std::atomic<int> stopped{0};  ///< loads that were told to stop, and did
   std::atomic<int> running{0};
   std::atomic<int> died_elsewhere{0};     ///< models destroyed on another pool than the reaper
   std::atomic<int> died_running{0};       ///< models destroyed while a call ran on them
@@ -123,6 +124,10 @@ class FakeLoader final : public loader::ModelLoader {
     const FakeArtifact artifact = find(spec);
     if (artifact.while_loading) {
       artifact.while_loading();
+    }
+    if (context.stop.stop_requested()) {
+      ++testimony_->stopped;
+      return loader::fail(loader::ErrorCode::conflict, "given up");
     }
     if (artifact.throws) {
       throw std::runtime_error("a loader that throws");

@@ -11,7 +11,7 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-Lines problems(std::string_view text) {
+Lines model_file_problems(std::string_view text) {
   Lines lines;
   for (const auto& problem : read_model_file("bert.yaml", text).problems) lines.push_back(problem.text());
   return lines;
@@ -81,9 +81,9 @@ TEST_CASE("every mistake in a model's own file is told with its line", "[config]
   };
   for (const auto& row : table) {
     INFO(row.text);
-    CHECK(problems(row.text) == Lines{row.problem});
+    CHECK(model_file_problems(row.text) == Lines{row.problem});
   }
-  CHECK(problems("pinned: 1\ntimeout: 5\ncolour: red").size() == 3);
+  CHECK(model_file_problems("pinned: 1\ntimeout: 5\ncolour: red").size() == 3);
 }
 
 TEST_CASE("what the server says of a model wins over the model's own file, field by field", "[config]") {

@@ -34,7 +34,7 @@ struct Given {
   }
 };
 
-std::vector<std::string> problems(const Given& given) {
+std::vector<std::string> given_problems(const Given& given) {
   std::vector<std::string> lines;
   for (const auto& problem : given.resolved().problems) lines.push_back(problem.text());
   return lines;
@@ -76,7 +76,7 @@ TEST_CASE("a mistake is told even where another layer hides the value", "[config
   Given given;
   given.file = "listeners: {port: x}";
   given.flags = {{"--port", "listeners.port", "3"}};
-  CHECK(problems(given) == Lines{"f.yaml:1: listeners.port: not a plain number of digits"});
+  CHECK(given_problems(given) == Lines{"f.yaml:1: listeners.port: not a plain number of digits"});
 }
 
 TEST_CASE("flags set any key, those of models too", "[config]") {
@@ -95,9 +95,9 @@ TEST_CASE("flags set any key, those of models too", "[config]") {
 TEST_CASE("a flag is text where text is wanted, whatever it looks like", "[config]") {
   Given given;
   given.flags = {{"--models", "repository.path", "2026"}};
-  CHECK(problems(given).empty());
+  CHECK(given_problems(given).empty());
   given.flags = {{"--models", "repository.path", "off"}};
-  CHECK(problems(given).empty());
+  CHECK(given_problems(given).empty());
 }
 
 TEST_CASE("bad flags are told by name", "[config]") {
@@ -105,10 +105,10 @@ TEST_CASE("bad flags are told by name", "[config]") {
   given.flags = {{"--port", "listeners.port", "70000"}, {"--set", "cache.colour", "red"},
                  {"--set", "models.pinned", "true"},    {"--set", "queue.size", "5"},
                  {"--set", "queue.size", "6"},          {"--memory-budget", "cache.memory_budget", "lots"}};
-  CHECK(problems(given) == Lines{"--port: listeners.port: must be between 0 and 65535",
-                                 "--set: cache.colour: unknown setting", "--set: models.pinned: unknown setting",
-                                 "--set: queue.size: already set by --set",
-                                 "--memory-budget: cache.memory_budget: not a number"});
+  CHECK(given_problems(given) == Lines{"--port: listeners.port: must be between 0 and 65535",
+                                       "--set: cache.colour: unknown setting", "--set: models.pinned: unknown setting",
+                                       "--set: queue.size: already set by --set",
+                                       "--memory-budget: cache.memory_budget: not a number"});
 }
 
 TEST_CASE("a settings file that cannot be read is a problem", "[config]") {
@@ -160,12 +160,12 @@ TEST_CASE("settings that contradict each other are told where they were said", "
   Given given;
   given.file =
       "mode: platform\ncache:\n  idle_unload: 5m\n  pinned: [a]\n  preload: [a]\nmodels: {b: {pinned: true}}\n";
-  CHECK(problems(given) == Lines{"f.yaml:3: cache.idle_unload: the platform unloads models, not mode platform",
-                                 "f.yaml:4: cache.pinned: nothing is evicted in mode platform",
-                                 "f.yaml:6: models.b.pinned: nothing is evicted in mode platform",
-                                 "f.yaml:5: cache.preload: the platform loads models, not mode platform"});
+  CHECK(given_problems(given) == Lines{"f.yaml:3: cache.idle_unload: the platform unloads models, not mode platform",
+                                       "f.yaml:4: cache.pinned: nothing is evicted in mode platform",
+                                       "f.yaml:6: models.b.pinned: nothing is evicted in mode platform",
+                                       "f.yaml:5: cache.preload: the platform loads models, not mode platform"});
   given.file = "cache: {memory_budget: 10MiB, activation_floor: 10MiB}";
-  CHECK(problems(given) == Lines{"f.yaml:1: cache.activation_floor: must be smaller than cache.memory_budget"});
+  CHECK(given_problems(given) == Lines{"f.yaml:1: cache.activation_floor: must be smaller than cache.memory_budget"});
 }
 
 TEST_CASE("the admin token comes from the environment or from a file that a later layer names", "[config]") {
@@ -181,7 +181,7 @@ TEST_CASE("the admin token comes from the environment or from a file that a late
   CHECK(given.resolved().settings.admin.token == "other");
   for (const char* path : {"/etc/bad", "/etc/empty", "/etc/missing"}) {
     given.flags = {{"--set", "admin.token_file", path}};
-    CHECK(problems(given).size() == 1);
+    CHECK(given_problems(given).size() == 1);
   }
 }
 

@@ -49,7 +49,7 @@ queue: {size: 9}
 metrics: {per_model: 0}
 log: {level: error}
 models:
-  team/bert.v2: {pinned: true}
+  team/bert.v2: {pinned: true, replace: offline}
 )");
   for (const auto& problem : draft.problems) UNSCOPED_INFO(problem.text());
   REQUIRE(draft.problems.empty());
@@ -86,6 +86,8 @@ models:
   CHECK(s.queue.size == 9);
   CHECK(s.metrics.per_model == 0);
   CHECK(s.options_of("team/bert.v2").pinned);
+  CHECK(s.options_of("team/bert.v2").replace == Replace::offline);
+  CHECK(s.options_of("other").replace == std::nullopt);
   CHECK(s.options_of("a").pinned);
   CHECK_FALSE(s.options_of("other").pinned);
   CHECK(draft.origin("cache.room_wait").text() == "file x.yaml:12");
@@ -191,6 +193,7 @@ TEST_CASE("G12: bad files are refused with line, key and reason", "[config]") {
       {"models: {a: {pin: true}}", "x.yaml:1: models.a.pin: unknown setting of a model"},
       {"models: {a: {pinned: yes}}", "x.yaml:1: models.a.pinned: must be true or false"},
       {"models: {a: {pinned: 'true'}}", "x.yaml:1: models.a.pinned: takes a bare value, without quotes"},
+      {"models: {a: {replace: never}}", "x.yaml:1: models.a.replace: must be beside or offline"},
       {"models: {../a: {pinned: true}}", "x.yaml:1: models.../a.pinned: not a model name"},
       {"models: {a: {pinned: }}", "x.yaml:1: models.a.pinned: has no value"},
       {"models: {a: {pinned: [true]}}", "x.yaml:1: models.a.pinned: takes one value, not a list"},

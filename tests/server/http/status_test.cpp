@@ -142,7 +142,9 @@ TEST_CASE("an access line is one line of valid JSON") {
   line.seconds = 0.25;
   line.record.model = "m\t1";
   line.record.load_ms = 12.5;
-  const auto text = access_json(line);
+  std::string text = "{";
+  append_access(text, line);
+  text += '}';
   CHECK(text.find('\n') == std::string::npos);
   simdjson::dom::parser parser;
   const auto parsed = parser.parse(text);
@@ -159,6 +161,9 @@ TEST_CASE("times that are no numbers do not break the access line") {
   AccessLine line;
   line.seconds = std::numeric_limits<double>::quiet_NaN();
   line.record.run_ms = std::numeric_limits<double>::infinity();
+  std::string text = "{";
+  append_access(text, line);
+  text += '}';
   simdjson::dom::parser parser;
-  CHECK(parser.parse(access_json(line)).error() == simdjson::SUCCESS);
+  CHECK(parser.parse(text).error() == simdjson::SUCCESS);
 }

@@ -64,3 +64,53 @@ TEST_CASE("each thread enters once, under its name, nice value and stack size", 
   CHECK(nice.get_future().get() == getpriority(PRIO_PROCESS, 0) + 5);
   CHECK(name.get_future().get() == "compute");
 }
+
+TEST_CASE("a stuck thread can be replaced, and when it comes back the pool is as large as before", "[worker_pool]") {
+  WorkerPool pool({.name = "test", .threads = 1});
+  std::promise<void> release;
+  pool.post([&] { release.get_future().wait(); });
+  REQUIRE(pool.add_thread());
+  CHECK(pool.threads() == 2);
+  std::promise<void> ran;
+  pool.post([&] { ran.set_value(); });
+  ran.get_future().wait();
+  release.set_value();
+  pool.remove_thread();
+  CHECK(pool.threads() == 1);
+  std::atomic<int> more{0};
+  for (int i = 0; i < 100; ++i) pool.post([&] { ++more; });
+  CHECK(pool.finish(std::chrono::seconds(60)));
+  CHECK(more == 100);
+  CHECK_FALSE(pool.add_thread());
+}
+
+TEST_CASE("threads come and go while tasks are posted, and every task runs", "[worker_pool]") {
+  std::atomic<int> ran{0};
+  {
+    WorkerPool pool({.name = "test", .threads = 2, .stack_bytes = 1U << 20});
+    std::thread changer([&] {
+      for (int i = 0; i < 50; ++i) {
+        CHECK(pool.add_thread());
+        pool.remove_thread();
+      }
+    });
+    for (int i = 0; i < 2000; ++i) pool.post([&] { ++ran; });
+    changer.join();
+    CHECK(pool.threads() == 2);
+  }
+  CHECK(ran == 2000);
+}
+
+TEST_CASE("finish does not wait for a stuck task beyond its patience", "[worker_pool]") {
+  std::promise<void> release;
+  WorkerPool pool({.name = "test", .threads = 2});
+  std::promise<void> began;
+  pool.post([&] {
+    began.set_value();
+    release.get_future().wait();
+  });
+  began.get_future().wait();
+  CHECK_FALSE(pool.finish(std::chrono::milliseconds(20)));
+  release.set_value();
+  CHECK(pool.finish(std::chrono::seconds(60)));
+}
