@@ -13,4 +13,5 @@ esac
 
 [ "${MME_SKIP_INSTALL:-0}" = 1 ] || scripts/install_deps.sh
 scripts/build.sh release
-ctest --test-dir build/release --output-on-failure --no-tests=error
+# One more than there are cores: the longest suites wait for time to pass.
+ctest --test-dir build/release --output-on-failure --no-tests=error --parallel "$(($(nproc) + 1))"
