@@ -125,6 +125,9 @@ std::optional<std::vector<Entry*>> Ledger::victims(const std::vector<Entry*>& ca
     offered.push_back({entry->own_bytes(), entry->segments});
   }
   const auto chosen = choose_victims(offered, need);
+  if (options_.victims_chosen) {
+    options_.victims_chosen(offered, need, chosen);
+  }
   if (!chosen) {
     return std::nullopt;
   }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ using loader::ErrorCode;
 using loader::ModelSpec;
 using loader::Result;
 using loader::TimePoint;
+
+struct Candidate;
 
 /// Runs a task on some pool, later and elsewhere; never inline.
 using Executor = std::function<void(std::function<void()>)>;
@@ -41,6 +44,10 @@ struct CacheOptions {
   /// Runs on the reaper after each model is destroyed and before its bytes count as free; also after a failed load,
   /// on its loader thread. Gives freed pages back to the system.
   std::function<void()> after_destroy;
+  /// For tests: told each choice of victims, under the cache's mutex. See choose_victims().
+  std::function<void(std::span<const Candidate> offered, std::size_t need,
+                     const std::optional<std::vector<std::size_t>>& chosen)>
+      victims_chosen;
 };
 
 /// The options that may change while the cache runs.

@@ -8,6 +8,7 @@
 #include "cache/victims.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/fake_loader.hpp"
+#include "tests/support/victims_by_the_book.hpp"
 
 using namespace mme;
 using namespace mme::cache;
@@ -15,7 +16,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-using Indices = std::vector<std::size_t>;
+using mme::test::by_the_book;
+using mme::test::Indices;
 
 std::optional<Indices> choose(const std::vector<std::size_t>& sizes, std::size_t need) {
   std::vector<Candidate> candidates;
@@ -23,39 +25,6 @@ std::optional<Indices> choose(const std::vector<std::size_t>& sizes, std::size_t
     candidates.push_back({size, {}});
   }
   return choose_victims(candidates, need);
-}
-
-/// R7 word by word, each gain counted anew.
-std::optional<Indices> by_the_book(const std::vector<Candidate>& candidates, std::size_t need) {
-  const auto gain = [&](const Indices& chosen) {
-    std::size_t bytes = 0;
-    std::map<SegmentRecord*, std::size_t> held;
-    for (const std::size_t i : chosen) {
-      bytes += candidates[i].own_bytes;
-      for (SegmentRecord* segment : candidates[i].segments) {
-        ++held[segment];
-      }
-    }
-    for (const auto& [segment, count] : held) {
-      bytes += count == segment->live() ? segment->bytes : 0;
-    }
-    return bytes;
-  };
-  Indices chosen;
-  for (std::size_t i = 0; i < candidates.size() && gain(chosen) < need; ++i) {
-    chosen.push_back(i);
-  }
-  if (gain(chosen) < need) {
-    return std::nullopt;
-  }
-  for (std::size_t i = chosen.size(); i-- > 0;) {
-    Indices without = chosen;
-    without.erase(without.begin() + static_cast<std::ptrdiff_t>(i));
-    if (gain(without) >= need) {
-      chosen = without;
-    }
-  }
-  return chosen;
 }
 
 }  // namespace

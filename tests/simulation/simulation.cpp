@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "tests/support/victims_by_the_book.hpp"
+
 namespace mme::test {
 
 CacheOptions Simulation::options_for(std::mt19937_64& random) {
@@ -27,6 +29,11 @@ CacheOptions Simulation::options_for(std::mt19937_64& random) {
     options.idle_unload = std::chrono::milliseconds(pick(500, 20'000));
   }
   options.evicts = pick(0, 7) != 0;
+  options.victims_chosen = [](std::span<const cache::Candidate> offered, std::size_t need, const auto& chosen) {
+    if (chosen != by_the_book(offered, need)) {
+      throw std::logic_error("simulation: other victims than R7 names");
+    }
+  };
   return options;
 }
 
@@ -181,6 +188,9 @@ void Simulation::end_call() {
     return;
   }
   const std::size_t index = below(running_.size());
+  if (running_[index].lingers && !chance(0.03)) {
+    return;
+  }
   Running call = std::move(running_[index]);
   running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
   say("end a call");
@@ -284,7 +294,7 @@ void Simulation::look() {
 }
 
 void Simulation::pass_time() {
-  const auto by = std::chrono::milliseconds(chance(0.8) ? below(50) : below(5'000));
+  const auto by = std::chrono::milliseconds(chance(0.8) ? below(50) : chance(0.8) ? below(5'000) : below(40'000));
   say("pass " + std::to_string(by.count()) + " ms");
   bench_.clock.advance(by);
   bench_.cache().tick();
@@ -295,7 +305,7 @@ void Simulation::pass_time() {
 void Simulation::collect() {
   std::erase_if(callers_, [&](const Bench::Who& who) {
     if (who->runs()) {
-      Running call{who, nullptr, 0, 0};
+      Running call{who, nullptr, 0, 0, chance(0.03)};
       const auto context = who->lease.context(loader::Deadline::max());
       call.grant = context.memory;
       call.held = context.granted_bytes;

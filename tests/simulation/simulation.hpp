@@ -18,6 +18,8 @@ class Simulation {
   Simulation(std::uint64_t seed, bool trace);
   /// Runs so many steps and then lets everything end. Throws std::logic_error when an invariant breaks.
   void run(int steps);
+  /// What happened, for those who ask whether anything did.
+  [[nodiscard]] const Diary& diary() const noexcept { return bench_.diary; }
 
  private:
   struct Running {
@@ -25,6 +27,7 @@ class Simulation {
     std::shared_ptr<loader::MemoryGrant> grant;
     std::size_t held = 0;
     std::size_t peak = 0;
+    bool lingers = false;  ///< far past its deadline, maybe
   };
   struct Output {
     std::shared_ptr<loader::MemoryGrant> grant;

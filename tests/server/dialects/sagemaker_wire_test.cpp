@@ -59,7 +59,7 @@ TEST_CASE("a load is asked for by body or by query", "[sagemaker]") {
 
 TEST_CASE("pages show every model exactly once and end without a token", "[sagemaker]") {
   std::vector<ModelInfo> models;
-  for (int i = 0; i < 5'000; ++i) models.push_back(models_named({"model-" + std::to_string(i * 7919 % 5'000)}).front());
+  for (int i = 0; i < 1'000; ++i) models.push_back(models_named({"model-" + std::to_string(i * 7919 % 1'000)}).front());
   const auto limit = GENERATE(as<std::string>{}, "1", "7", "100", "250", "99999999999999999999");
   std::set<std::string> seen;
   std::optional<std::string> token;
@@ -72,7 +72,7 @@ TEST_CASE("pages show every model exactly once and end without a token", "[sagem
     token = page->next;
     if (limit == "1" && ++pages == 50) break;  // enough of these
   } while (token);
-  if (limit != "1") CHECK(seen.size() == 5'000);
+  if (limit != "1") CHECK(seen.size() == 1'000);
 }
 
 TEST_CASE("a page that ends with the list has no token", "[sagemaker]") {
