@@ -5,13 +5,15 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+patience=1
 case "${1:-}" in
   "") ;;
-  --long) export MME_LONG=1 ;;
+  --long) export MME_LONG=1 patience=10 ;;
   *) echo "usage: scripts/test.sh [--long]" >&2; exit 2 ;;
 esac
 
 [ "${MME_SKIP_INSTALL:-0}" = 1 ] || scripts/install_deps.sh
 scripts/build.sh release
+cmake -DMME_TEST_PATIENCE=$patience build/release >/dev/null
 # One more than there are cores: the longest suites wait for time to pass.
 ctest --test-dir build/release --output-on-failure --no-tests=error --parallel "$(($(nproc) + 1))"
