@@ -21,7 +21,11 @@ struct WorkerPool::Impl {
   void run() {
     pthread_setname_np(pthread_self(), options.name.substr(0, 15).c_str());
     // On Linux a nice value belongs to the thread. Refusal only costs us the politeness.
-    if (options.nice != 0) (void)setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), options.nice);
+    // A new thread starts with its maker's value, which is not 0 when the program itself was started politely.
+    if (options.nice != 0) {
+      const auto self = static_cast<id_t>(syscall(SYS_gettid));
+      (void)setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + options.nice);
+    }
     if (options.enter_thread) options.enter_thread();
     while (auto task = next()) task();
   }
