@@ -105,7 +105,8 @@ class EnvironmentReader {
     }
   }
 
-  /// The type of replies whose request names none. There is one for now, so this can only agree or be refused.
+  /// The type of replies whose request names none: JSON, or the start is refused, for nobody must get something else
+  /// than the platform was told.
   void read_accept() {
     const auto text = take(kDefaultAccept);
     if (text && *text != "application/json") {
