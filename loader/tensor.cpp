@@ -1,5 +1,7 @@
 #include "loader/tensor.hpp"
 
+#include <utility>
+
 #include <array>
 
 namespace mme::loader {
@@ -99,6 +101,18 @@ Result<Tensor> Tensor::strings(Shape shape, std::vector<std::string> values) {
   tensor.type_ = DataType::bytes;
   tensor.shape_ = std::move(shape);
   tensor.strings_ = std::make_shared<const std::vector<std::string>>(std::move(values));
+  return tensor;
+}
+
+Tensor Tensor::with(std::shared_ptr<const void> companion) const {
+  using Both = std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>;
+  Tensor tensor = *this;
+  if (strings_) {
+    const auto* values = strings_.get();
+    tensor.strings_ = {std::make_shared<Both>(strings_, std::move(companion)), values};
+  } else {
+    tensor.owner_ = std::make_shared<Both>(owner_, std::move(companion));
+  }
   return tensor;
 }
 

@@ -68,6 +68,9 @@ class Tensor {
   /// A BYTES tensor; one string an element.
   static Result<Tensor> strings(Shape shape, std::vector<std::string> values);
 
+  /// The same tensor, which also keeps `companion` alive as long as its bytes are in use.
+  [[nodiscard]] Tensor with(std::shared_ptr<const void> companion) const;
+
   [[nodiscard]] DataType type() const noexcept { return type_; }
   [[nodiscard]] const Shape& shape() const noexcept { return shape_; }
   [[nodiscard]] std::int64_t count() const noexcept;

@@ -93,6 +93,7 @@ Application::Application(Sources sources, Resolved resolved, Resources resources
               .nice = 5,
               .enter_thread = &loader::enter_torch_thread}),
       cache_(cache_options(resources.memory), loader_, loads_.executor(), reaper_.executor(), observer_),
+      codecs_({.name = "mme-codec", .threads = 1, .enter_thread = {}}),
       control_(std::move(sources), std::move(resolved), std::move(resources)),
       compute_({.name = "mme-compute",
                 .threads = settings_.compute_threads(cores_),
@@ -192,13 +193,15 @@ Result<Router> Application::make_router() {
   if (settings_.mode == Mode::single && !settings_.cache.preload.empty()) {
     sagemaker.default_model = settings_.cache.preload.front();
   }
+  sagemaker.aside = codecs_.executor();
   RouterOptions options;
   options.admin_mounted = admin_mounted();
   if (!settings_.admin.token.empty()) options.admin_token = settings_.admin.token;
-  return Router::make({std::make_shared<SageMaker>(service_, sagemaker), std::make_shared<Administration>(control_),
-                       std::make_shared<OipV2>(service_, OipOptions{MME_VERSION, options.admin_mounted}),
-                       std::make_shared<Operations>(facts, metrics_, sources, service_)},
-                      options);
+  return Router::make(
+      {std::make_shared<SageMaker>(service_, sagemaker), std::make_shared<Administration>(control_),
+       std::make_shared<OipV2>(service_, OipOptions{MME_VERSION, options.admin_mounted, codecs_.executor()}),
+       std::make_shared<Operations>(facts, metrics_, sources, service_)},
+      options);
 }
 
 Result<std::uint16_t> Application::listen() {

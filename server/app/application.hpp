@@ -73,6 +73,7 @@ class Application {
   WorkerPool loads_;
   cache::ModelCache cache_;
   asio::io_context io_;  // before compute_: a call that its client gave up still knows where it came from
+  WorkerPool codecs_;    // after io_: what it reads and writes belongs to handlers there
   // Made before anything is told to the world, so that no signal finds its default, which is to end the process.
   asio::signal_set ends_{io_, SIGTERM, SIGINT};
   asio::signal_set hangups_{io_, SIGHUP};

@@ -1,11 +1,7 @@
 #include "server/app/settings_control.hpp"
 
-#include <boost/asio/associated_executor.hpp>
-#include <boost/asio/async_result.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/use_awaitable.hpp>
-
 #include "server/app/log.hpp"
+#include "server/http/await_callback.hpp"
 
 namespace mme::server {
 namespace {
@@ -80,18 +76,14 @@ MemoryBudget SettingsControl::memory() const {
 }
 
 asio::awaitable<SettingsOutcome> SettingsControl::on_own_thread(std::function<SettingsOutcome()> work) {
-  auto initiate = [this, work = std::move(work)](auto handler) mutable {
-    auto executor = asio::get_associated_executor(handler);
-    auto shared = std::make_shared<decltype(handler)>(std::move(handler));
-    own_.post([work = std::move(work), executor, shared] {
+  auto start = [this, work = std::move(work)](std::function<void(SettingsOutcome)> done) {
+    own_.post([work, done = std::move(done)] {
       auto outcome = work();
       log_outcome(outcome);
-      asio::post(executor,
-                 [shared, outcome = std::move(outcome)]() mutable { std::move (*shared)(std::move(outcome)); });
+      done(std::move(outcome));
     });
   };
-  co_return co_await asio::async_initiate<const asio::use_awaitable_t<>&, void(SettingsOutcome)>(std::move(initiate),
-                                                                                                 asio::use_awaitable);
+  co_return co_await await_callback<SettingsOutcome>(std::move(start));
 }
 
 asio::awaitable<SettingsOutcome> SettingsControl::reload() {

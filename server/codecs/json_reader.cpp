@@ -85,6 +85,44 @@ Result<JsonDocument> JsonDocument::parse(std::string_view text) {
   return document;
 }
 
+std::size_t json_working_bytes(std::string_view text) noexcept {
+  // A value follows each comma, colon and opening bracket, at most; each has an index, up to two words on the parser's
+  // tape, and an element of some tensor.
+  constexpr std::size_t kValue = 4 + 16 + 16;
+  constexpr std::size_t kBracket = 4 + 8;
+  constexpr std::size_t kString = 8 + sizeof(std::string) + 16;  // besides its characters: parsed, kept, on the heap
+  constexpr std::size_t kField = 64;                             // of an object while it is looked through
+  std::size_t bytes = text.size() + kValue;                      // the parser copies the text to have room behind it
+  std::size_t digits = 0;
+  bool in_string = false;
+  bool wide = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      bytes += 2;  // as parsed and as kept
+      if (c == '\\') ++i;
+      in_string = c != '"';
+      continue;
+    }
+    digits = is_digit(c) ? digits + 1 : 0;
+    wide = wide || digits >= 19;
+    switch (c) {
+      case '"':
+        bytes += kString;
+        in_string = true;
+        break;
+      case ':': bytes += kField + kValue; break;
+      case ',':
+      case '[':
+      case '{': bytes += kValue; break;
+      case ']':
+      case '}': bytes += kBracket; break;
+      default: break;
+    }
+  }
+  return wide ? bytes + 3 * text.size() : bytes;  // integers of that length may have to be marked in a copy
+}
+
 Result<JsonObject> JsonObject::read(JsonValue value, std::string where) {
   simdjson::dom::object object;
   if (value.get(object) != simdjson::SUCCESS) {

@@ -2,6 +2,7 @@
 // Knows no protocol; names, shapes and datatypes come from the dialects' wire files.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -39,12 +40,18 @@ enum class JsonStyle {
   python,
 };
 
-/// Appends the elements as one flat array.
+/// Makes `out` able to take `more` bytes, or says why not. Asked before a long text grows, with a guess of what is
+/// still to come, so that a text is moved once or twice and not at each doubling. Empty: it grows as strings do.
+using Reserve = std::function<loader::Result<void>(std::string& out, std::size_t more)>;
+
+/// Appends the elements as one flat array. Errors: what `reserve` says;
 /// not_acceptable: a BYTES element that is not UTF-8, which JSON cannot carry.
-[[nodiscard]] loader::Result<void> write_flat(std::string& out, const loader::Tensor& tensor, JsonStyle style);
+[[nodiscard]] loader::Result<void> write_flat(std::string& out, const loader::Tensor& tensor, JsonStyle style,
+                                              const Reserve& reserve = {});
 
 /// Appends the elements as nested arrays, or one bare value for the shape [].
 /// not_acceptable: as above, and more than a million empty rows.
-[[nodiscard]] loader::Result<void> write_nested(std::string& out, const loader::Tensor& tensor, JsonStyle style);
+[[nodiscard]] loader::Result<void> write_nested(std::string& out, const loader::Tensor& tensor, JsonStyle style,
+                                                const Reserve& reserve = {});
 
 }  // namespace mme::server

@@ -1,4 +1,5 @@
 // Writing half of tensor_json: dense tensors into flat or nested JSON arrays.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -81,12 +82,32 @@ ElementWriter writer_of(DataType type) {
   return nullptr;
 }
 
-/// Writes runs of elements, one after the other.
+/// Most bytes that one element takes, its separator included; of strings, all but their text.
+constexpr std::size_t kWidest = 32;
+/// Elements between two looks at the room that is left.
+constexpr std::int64_t kStretch = 4096;
+
+/// Writes runs of elements, one after the other, until there is no room.
 class Cursor {
  public:
-  Cursor(std::string& out, const Tensor& tensor, JsonStyle style)
-      : out_(out), tensor_(tensor), style_(style), write_(writer_of(tensor.type())) {}
+  Cursor(std::string& out, const Tensor& tensor, JsonStyle style, const Reserve& reserve)
+      : out_(out), tensor_(tensor), style_(style), reserve_(reserve), write_(writer_of(tensor.type())) {}
 
+  /// The whole tensor: flat, or one level of arrays per dimension.
+  Result<void> flat() {
+    run(tensor_.count());
+    return std::move(room_);
+  }
+  Result<void> nested() {
+    if (tensor_.shape().empty()) {
+      if (has_room(1)) one();
+    } else {
+      nest(0);
+    }
+    return std::move(room_);
+  }
+
+ private:
   void one() {
     if (write_ == nullptr) {
       append_string(out_, tensor_.strings()[next_]);
@@ -96,33 +117,56 @@ class Cursor {
     ++next_;
   }
   void run(std::int64_t count) {
+    if (!has_room(0)) return;
     out_ += '[';
-    for (std::int64_t i = 0; i < count; ++i) {
-      if (i > 0) separate();
-      one();
+    const std::int64_t stretch = write_ == nullptr ? 1 : kStretch;  // strings have any length
+    for (std::int64_t done = 0; done < count;) {
+      const std::int64_t next = std::min(done + stretch, count);
+      if (!has_room(static_cast<std::size_t>(next - done))) return;
+      for (; done < next; ++done) {
+        if (done > 0) separate();
+        one();
+      }
     }
     out_ += ']';
   }
-  /// One level of arrays per dimension from `depth` on.
   void nest(std::size_t depth) {
     const loader::Shape& shape = tensor_.shape();
     if (depth + 1 == shape.size()) return run(shape[depth]);
     out_ += '[';
-    for (std::int64_t i = 0; i < shape[depth]; ++i) {
+    for (std::int64_t i = 0; i < shape[depth] && room_.has_value(); ++i) {
       if (i > 0) separate();
       nest(depth + 1);
     }
     out_ += ']';
   }
-
- private:
   void separate() { out_ += style_ == JsonStyle::python ? ", " : ","; }
+
+  /// Room for that many elements and for the brackets around them.
+  bool has_room(std::size_t elements) {
+    if (!reserve_ || room_.has_error()) return room_.has_value();
+    constexpr std::size_t kBrackets = 4 * 64;  // a pair and a separator for each dimension
+    std::size_t need = elements * kWidest + kBrackets;
+    if (write_ == nullptr && elements > 0) need += 6 * tensor_.strings()[next_].size();  // \u0000 is the longest escape
+    if (out_.capacity() - out_.size() < need) room_ = reserve_(out_, std::max(need, expected()));
+    return room_.has_value();
+  }
+  /// What is still to come, if it is like what was.
+  [[nodiscard]] std::size_t expected() const {
+    if (next_ == 0) return 0;
+    const double each = static_cast<double>(out_.size() - begin_) / static_cast<double>(next_);
+    return static_cast<std::size_t>(1.05 * each *
+                                    static_cast<double>(static_cast<std::size_t>(tensor_.count()) - next_));
+  }
 
   std::string& out_;
   const Tensor& tensor_;
   JsonStyle style_;
+  const Reserve& reserve_;
   ElementWriter write_;
+  std::size_t begin_ = out_.size();
   std::size_t next_ = 0;
+  Result<void> room_;
 };
 
 Result<void> check_strings(const Tensor& tensor) {
@@ -145,24 +189,17 @@ bool too_many_empty_rows(const loader::Shape& shape) {
 
 }  // namespace
 
-Result<void> write_flat(std::string& out, const Tensor& tensor, JsonStyle style) {
+Result<void> write_flat(std::string& out, const Tensor& tensor, JsonStyle style, const Reserve& reserve) {
   if (auto checked = check_strings(tensor); checked.has_error()) return checked;
-  Cursor(out, tensor, style).run(tensor.count());
-  return {};
+  return Cursor(out, tensor, style, reserve).flat();
 }
 
-Result<void> write_nested(std::string& out, const Tensor& tensor, JsonStyle style) {
+Result<void> write_nested(std::string& out, const Tensor& tensor, JsonStyle style, const Reserve& reserve) {
   if (auto checked = check_strings(tensor); checked.has_error()) return checked;
   if (too_many_empty_rows(tensor.shape())) {
     return fail(ErrorCode::not_acceptable, "an output has too many empty rows for nested JSON");
   }
-  Cursor cursor(out, tensor, style);
-  if (tensor.shape().empty()) {
-    cursor.one();
-  } else {
-    cursor.nest(0);
-  }
-  return {};
+  return Cursor(out, tensor, style, reserve).nested();
 }
 
 }  // namespace mme::server

@@ -45,7 +45,17 @@ std::optional<Error> unreadable(const Request& request) {
 
 }  // namespace
 
-OipV2::OipV2(ModelService& service, OipOptions options) : service_(service), options_(std::move(options)) {}
+OipV2::OipV2(ModelService& service, OipOptions options)
+    : service_(service), options_(std::move(options)), calls_(service, options_.aside) {}
+
+const InferenceWire& oip_json_wire() {
+  static const InferenceWire wire{&oip::read_infer_request, [](const ModelRef& model, const oip::InferRequest& request,
+                                                               const InferenceResult& result, const Reserve& reserve) {
+                                    return oip::write_infer_reply(model.name, result.version, request, result.outputs,
+                                                                  reserve);
+                                  }};
+  return wire;
+}
 
 Handler OipV2::at_once_by(Reply (OipV2::*member)(Exchange&)) {
   return [this, member](Exchange& exchange) { return at_once((this->*member)(exchange)); };
@@ -101,15 +111,7 @@ asio::awaitable<Reply> OipV2::infer(Exchange& exchange) {
   const auto model = model_ref(exchange.parameters);
   if (model.has_error()) co_return refuse(*this, exchange, model.error());
   if (const auto error = unreadable(exchange.request)) co_return refuse(*this, exchange, *error);
-  auto request = oip::read_infer_request(exchange.request.body);
-  if (request.has_error()) co_return refuse(*this, exchange, request.error());
-
-  const Deadline deadline = oip::deadline_of(*request, exchange.request.deadline);
-  const auto result = co_await service_.infer(*model, std::move(request->inputs), deadline, exchange.record);
-  if (result.has_error()) co_return refuse(*this, exchange, result.error());
-  auto body = oip::write_infer_reply(model->name, result->version, *request, result->outputs);
-  if (body.has_error()) co_return refuse(*this, exchange, body.error());
-  co_return json_reply(std::move(*body));
+  co_return co_await calls_.run(*this, exchange, *model, oip_json_wire());
 }
 
 Reply OipV2::index(Exchange& exchange) {

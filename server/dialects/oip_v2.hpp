@@ -5,14 +5,19 @@
 #include <string>
 #include <vector>
 
+#include "server/dialects/inference_call.hpp"
 #include "server/http/router.hpp"
 #include "server/inference/model_service.hpp"
 
 namespace mme::server {
 
+/// Bodies as JSON, for inference calls. The same for the SageMaker dialect, where it takes such bodies.
+[[nodiscard]] const InferenceWire& oip_json_wire();
+
 struct OipOptions {
   std::string version;            ///< of this server, for its metadata
   bool offers_repository = true;  ///< name the model repository extension; false where admin routes are not mounted
+  Aside aside = {};               ///< where large bodies are read and written
 };
 
 /// Stateless; handlers may run on any io thread, several at once. The service must outlive it.
@@ -43,6 +48,7 @@ class OipV2 final : public Dialect {
 
   ModelService& service_;
   OipOptions options_;
+  InferenceCalls calls_;
 };
 
 }  // namespace mme::server

@@ -10,6 +10,7 @@
 
 #include "loader/error.hpp"
 #include "loader/tensor.hpp"
+#include "server/codecs/tensor_json.hpp"
 #include "server/inference/model_service.hpp"
 
 namespace mme::server::oip {
@@ -33,10 +34,11 @@ struct InferRequest {
 [[nodiscard]] Deadline deadline_of(const InferRequest& request, Deadline deadline);
 
 /// invalid_request when an output was asked for that the model did not give; not_acceptable for bytes that JSON cannot
-/// carry.
+/// carry; what `reserve` says.
 [[nodiscard]] Result<std::string> write_infer_reply(const std::string& model_name,
                                                     const std::optional<std::string>& version,
-                                                    const InferRequest& request, const loader::TensorMap& outputs);
+                                                    const InferRequest& request, const loader::TensorMap& outputs,
+                                                    const Reserve& reserve = {});
 
 [[nodiscard]] std::string write_server_metadata(std::string_view version,
                                                 const std::vector<std::string_view>& extensions);

@@ -22,31 +22,32 @@ void append_shape(std::string& out, const loader::Shape& shape) {
   out += loader::to_string(shape);
 }
 
-Result<void> append_output(std::string& out, const std::string& name, const Tensor& tensor) {
+Result<void> append_output(std::string& out, const std::string& name, const Tensor& tensor, const Reserve& reserve) {
   if (out.back() != '[') out += ',';
   out += '{';
   append_field(out, "name", name);
   append_field(out, "datatype", loader::to_string(tensor.type()));
   append_shape(out, tensor.shape());
   append_key(out, "data");
-  if (auto written = write_flat(out, tensor, JsonStyle::protocol); written.has_error()) {
+  if (auto written = write_flat(out, tensor, JsonStyle::protocol, reserve); written.has_error()) {
     return fail(written.error().code, written.error().message + ": output " + shown(name));
   }
   out += '}';
   return {};
 }
 
-Result<void> append_outputs(std::string& out, const std::vector<std::string>& wanted, const TensorMap& outputs) {
+Result<void> append_outputs(std::string& out, const std::vector<std::string>& wanted, const TensorMap& outputs,
+                            const Reserve& reserve) {
   if (wanted.empty()) {
     for (const NamedTensor& output : outputs) {
-      if (auto written = append_output(out, output.name, output.tensor); written.has_error()) return written;
+      if (auto written = append_output(out, output.name, output.tensor, reserve); written.has_error()) return written;
     }
     return {};
   }
   for (const std::string& name : wanted) {
     const Tensor* tensor = loader::find(outputs, name);
     if (tensor == nullptr) return fail(ErrorCode::invalid_request, "the model has no output " + shown(name));
-    if (auto written = append_output(out, name, *tensor); written.has_error()) return written;
+    if (auto written = append_output(out, name, *tensor, reserve); written.has_error()) return written;
   }
   return {};
 }
@@ -95,14 +96,15 @@ IndexState index_state(const ModelInfo& info) {
 }  // namespace
 
 Result<std::string> write_infer_reply(const std::string& model_name, const std::optional<std::string>& version,
-                                      const InferRequest& request, const TensorMap& outputs) {
+                                      const InferRequest& request, const TensorMap& outputs, const Reserve& reserve) {
   std::string out = "{";
   append_field(out, "model_name", model_name);
   if (version) append_field(out, "model_version", *version);
   if (request.id) append_field(out, "id", *request.id);
   append_key(out, "outputs");
   out += '[';
-  if (auto written = append_outputs(out, request.outputs, outputs); written.has_error()) return written.error();
+  if (auto written = append_outputs(out, request.outputs, outputs, reserve); written.has_error())
+    return written.error();
   out += "]}";
   return out;
 }

@@ -4,7 +4,7 @@
 
 #include "server/codecs/json_reader.hpp"
 #include "server/codecs/media_type.hpp"
-#include "server/dialects/oip_v2_wire.hpp"
+#include "server/dialects/oip_v2.hpp"
 #include "server/dialects/respond.hpp"
 #include "server/dialects/sagemaker_wire.hpp"
 #include "server/http/reply.hpp"
@@ -117,30 +117,23 @@ asio::awaitable<Reply> SageMaker::invoke(Exchange& exchange) {
 
 asio::awaitable<Reply> SageMaker::run(Exchange& exchange, ModelRef model) {
   if (const auto error = unusable(exchange.request)) co_return refuse(*this, exchange, *error);
-  if (is_object(exchange.request.body)) co_return co_await run_protocol(exchange, std::move(model));
-  co_return co_await run_array(exchange, std::move(model));
+  if (!is_object(exchange.request.body)) co_return co_await run_array(exchange, std::move(model));
+  co_return co_await calls_.run(*this, exchange, std::move(model), oip_json_wire());
 }
 
 asio::awaitable<Reply> SageMaker::run_array(Exchange& exchange, ModelRef model) {
-  auto inputs = sagemaker::read_array(exchange.request.body, service_.first_input_type(model));
-  if (inputs.has_error()) co_return refuse(*this, exchange, inputs.error());
-  const auto result =
-      co_await service_.infer(std::move(model), std::move(*inputs), exchange.request.deadline, exchange.record);
-  if (result.has_error()) co_return refuse(*this, exchange, result.error());
-  auto body = sagemaker::write_outputs(result->outputs);
-  if (body.has_error()) co_return refuse(*this, exchange, body.error());
-  co_return json_reply(std::move(*body));
-}
-
-asio::awaitable<Reply> SageMaker::run_protocol(Exchange& exchange, ModelRef model) {
-  auto request = oip::read_infer_request(exchange.request.body);
-  if (request.has_error()) co_return refuse(*this, exchange, request.error());
-  const Deadline deadline = oip::deadline_of(*request, exchange.request.deadline);
-  const auto result = co_await service_.infer(model, std::move(request->inputs), deadline, exchange.record);
-  if (result.has_error()) co_return refuse(*this, exchange, result.error());
-  auto body = oip::write_infer_reply(model.name, result->version, *request, result->outputs);
-  if (body.has_error()) co_return refuse(*this, exchange, body.error());
-  co_return json_reply(std::move(*body));
+  InferenceWire wire;
+  wire.read = [type = service_.first_input_type(model)](std::string_view body) -> Result<oip::InferRequest> {
+    auto inputs = sagemaker::read_array(body, type);
+    if (!inputs) return inputs.error();
+    oip::InferRequest request;
+    request.inputs = std::move(*inputs);
+    return request;
+  };
+  wire.write = [](const ModelRef&, const oip::InferRequest&, const InferenceResult& result, const Reserve& reserve) {
+    return sagemaker::write_outputs(result.outputs, reserve);
+  };
+  co_return co_await calls_.run(*this, exchange, std::move(model), wire);
 }
 
 Result<ModelRef> SageMaker::target(const Request& request) {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "server/dialects/inference_call.hpp"
 #include "server/http/router.hpp"
 #include "server/inference/model_service.hpp"
 
@@ -13,13 +14,14 @@ namespace mme::server {
 struct SageMakerOptions {
   /// What /invocations runs when a request names no model; nullopt: the only one there is.
   std::optional<std::string> default_model = std::nullopt;
+  Aside aside = {};  ///< where large bodies are read and written
 };
 
 /// Stateless; handlers may run on any io thread, several at once. The service must outlive it.
 class SageMaker final : public Dialect {
  public:
   explicit SageMaker(ModelService& service, SageMakerOptions options = {})
-      : service_(service), options_(std::move(options)) {}
+      : service_(service), options_(std::move(options)), calls_(service, options_.aside) {}
 
   [[nodiscard]] std::string_view name() const noexcept override { return "sagemaker"; }
   [[nodiscard]] std::vector<Route> routes() override;
@@ -38,7 +40,6 @@ class SageMaker final : public Dialect {
   /// Runs `model` on the body: a bare JSON array, or an Open Inference Protocol request, answered in kind.
   asio::awaitable<Reply> run(Exchange& exchange, ModelRef model);
   asio::awaitable<Reply> run_array(Exchange& exchange, ModelRef model);
-  asio::awaitable<Reply> run_protocol(Exchange& exchange, ModelRef model);
   /// The model of an /invocations call: ?model_name=, else the target-model header, else the only model there is.
   Result<ModelRef> target(const Request& request);
   Result<ModelRef> only_model();
@@ -47,6 +48,7 @@ class SageMaker final : public Dialect {
 
   ModelService& service_;
   SageMakerOptions options_;
+  InferenceCalls calls_;
 };
 
 }  // namespace mme::server

@@ -113,10 +113,10 @@ Result<TensorMap> read_array(std::string_view body, std::optional<loader::DataTy
   return TensorMap{NamedTensor{"INPUT__0", std::move(*tensor)}};
 }
 
-Result<std::string> write_outputs(const TensorMap& outputs) {
+Result<std::string> write_outputs(const TensorMap& outputs, const Reserve& reserve) {
   std::string out;
   if (outputs.size() == 1) {
-    auto written = write_nested(out, outputs.front().tensor, JsonStyle::python);
+    auto written = write_nested(out, outputs.front().tensor, JsonStyle::python, reserve);
     if (written.has_error()) return written.error();
     return out;
   }
@@ -125,7 +125,7 @@ Result<std::string> write_outputs(const TensorMap& outputs) {
     if (out.size() > 1) out += ", ";
     append_string(out, output.name);
     out += ": ";
-    auto written = write_nested(out, output.tensor, JsonStyle::python);
+    auto written = write_nested(out, output.tensor, JsonStyle::python, reserve);
     if (written.has_error()) return written.error();
   }
   return out + "}";

@@ -9,6 +9,7 @@
 
 #include "loader/error.hpp"
 #include "loader/tensor.hpp"
+#include "server/codecs/tensor_json.hpp"
 #include "server/http/message.hpp"
 #include "server/inference/model_service.hpp"
 
@@ -19,7 +20,7 @@ namespace mme::server::sagemaker {
                                                    std::optional<loader::DataType> type = std::nullopt);
 
 /// One output: its nested list, bare; several: an object of nested lists by name. Numbers as json.dumps writes them.
-[[nodiscard]] Result<std::string> write_outputs(const loader::TensorMap& outputs);
+[[nodiscard]] Result<std::string> write_outputs(const loader::TensorMap& outputs, const Reserve& reserve = {});
 
 struct LoadRequest {
   std::string model_name;          ///< not yet checked

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/error.hpp>
-#include <new>
-#include <stdexcept>
 
 namespace mme::server {
 namespace {
@@ -27,7 +25,7 @@ std::string_view view(const boost::beast::flat_buffer& bytes) noexcept {
 }  // namespace
 
 BodyReader::BodyReader(const Head& head, const HttpLimits& limits, const BodyClaim& claim)
-    : limits_(limits), claim_(claim), kind_(head.body), expected_(head.body_size) {}
+    : limits_(limits), kind_(head.body), expected_(head.body_size), room_(claim, limits.uncharged) {}
 
 Result<void> BodyReader::begin() {
   if (kind_ == BodyKind::chunked) {
@@ -81,29 +79,11 @@ Result<void> BodyReader::check_framing(std::size_t consumed, std::size_t pending
   return fail(ErrorCode::body_too_large, "the request body is cut into too small chunks");
 }
 
-/// Charges `capacity` while what is held so far stays charged, so that a buffer which moves is never uncounted.
-Result<void> BodyReader::charge(std::size_t capacity) {
-  if (!claim_ || capacity <= limits_.uncharged) return {};
-  if (grant_) return grant_->grow(capacity) ? Result<void>{} : no_room();
-  grant_ = claim_(capacity);
-  return grant_ ? Result<void>{} : no_room();
-}
-
+/// A body of unknown size grows to twice what it had.
 Result<void> BodyReader::reserve(std::string& body, std::size_t more) {
   const auto held = body.capacity();
   if (held - body.size() >= more) return {};
-  const auto wanted = std::max(body.size() + more, 2 * held);
-  const bool held_is_charged = grant_ != nullptr;
-  if (auto charged = charge(wanted); !charged) return charged.error();
-  try {
-    body.reserve(wanted);
-  } catch (const std::bad_alloc&) {
-    return no_room();
-  } catch (const std::length_error&) {
-    return no_room();
-  }
-  if (held_is_charged) grant_->shrink(held);
-  return {};
+  return room_.reserve(body, std::max(more, 2 * held - body.size())) ? Result<void>{} : no_room();
 }
 
 std::string BodyReader::take_body() {

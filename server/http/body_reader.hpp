@@ -7,19 +7,15 @@
 #include <boost/beast/http/string_body.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "loader/memory_grant.hpp"
 #include "server/http/framing_guard.hpp"
+#include "server/http/text_room.hpp"
 
 namespace mme::server {
-
-/// Asks for room for `bytes` of a body in the memory budget. Null: there is none. Empty function: nothing is charged.
-using BodyClaim = std::function<std::shared_ptr<loader::MemoryGrant>(std::size_t)>;
 
 /// Chunk headers, extensions and trailers may weigh this much, plus half of the body that they carry. It bounds tiny
 /// chunks, long extensions and long trailers by one rule.
@@ -41,26 +37,24 @@ class BodyReader {
   [[nodiscard]] std::uint64_t received() const noexcept { return received_; }
   [[nodiscard]] std::string take_body();
   /// Must be held as long as the body is. Null for a body too small to be charged.
-  [[nodiscard]] std::shared_ptr<loader::MemoryGrant> take_grant() noexcept { return std::move(grant_); }
+  [[nodiscard]] std::shared_ptr<loader::MemoryGrant> take_grant() noexcept { return room_.take_grant(); }
 
  private:
   Result<bool> put_sized(boost::beast::flat_buffer& bytes);
   Result<bool> put_chunked(boost::beast::flat_buffer& bytes);
   Result<void> check_framing(std::size_t consumed, std::size_t pending);
-  Result<void> charge(std::size_t capacity);
   Result<void> reserve(std::string& body, std::size_t more);
 
   using ChunkParser = boost::beast::http::request_parser<boost::beast::http::string_body>;
 
   const HttpLimits& limits_;
-  const BodyClaim& claim_;
   BodyKind kind_;
   std::uint64_t expected_;
   std::uint64_t received_ = 0;
   std::uint64_t consumed_ = 0;
   std::string sized_;
   std::optional<ChunkParser> chunks_;
-  std::shared_ptr<loader::MemoryGrant> grant_;
+  TextRoom room_;
 };
 
 }  // namespace mme::server

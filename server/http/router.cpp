@@ -152,7 +152,7 @@ std::optional<Reply> Router::refuse(const Request& request, AccessRecord& record
   return std::nullopt;
 }
 
-asio::awaitable<Reply> Router::handle(const Request& request, AccessRecord& record) const {
+asio::awaitable<Reply> Router::handle(Request& request, AccessRecord& record) const {
   // Kept for the whole call: the caller's router may be replaced meanwhile.
   const auto table = table_;
   auto found = find(request, record);

@@ -20,7 +20,7 @@ namespace asio = boost::asio;
 
 /// One request on its way: what came in, what the route matched, what the access line will say.
 struct Exchange {
-  const Request& request;
+  Request& request;                     ///< a handler may take the body
   std::vector<std::string> parameters;  ///< decoded values of {placeholders}, in order
   AccessRecord record;
 };
@@ -64,7 +64,7 @@ class Router {
   /// `internal`, and what they threw in `record.fault`. Each error reply carries X-MME-Reason, and Retry-After where
   /// the code has one; for a handler's own error replies both are taken from `exchange.record.reason`, unless they are
   /// there.
-  asio::awaitable<Reply> handle(const Request& request, AccessRecord& record) const;
+  asio::awaitable<Reply> handle(Request& request, AccessRecord& record) const;
 
   /// What handle() would answer without running a handler; nullopt when it would run one. Needs no body, so that a
   /// request which nobody will serve is refused before its body is read.

@@ -65,7 +65,6 @@ struct Session::Turn {
   Head head;
   Request request;
   AccessLine line;
-  std::shared_ptr<loader::MemoryGrant> body_grant;
 };
 
 Session::Session(asio::ip::tcp::socket socket, std::shared_ptr<const SessionContext> context)
@@ -168,7 +167,7 @@ asio::awaitable<bool> Session::answer_refused(Turn& turn, Refusal refusal) {
   if (!close && head.body == BodyKind::sized) {
     const auto dropped = co_await read_body(turn);
     close = !dropped;
-    turn.request.body.clear();
+    turn.request.drop_body();
   }
   co_return co_await send(turn, std::move(refusal.reply), close);
 }
@@ -184,6 +183,7 @@ Result<void> Session::fill_request(Turn& turn) const {
   const auto id = request.header("X-Request-Id");
   request.id = id && is_request_id(*id) ? std::string(*id) : make_request_id();
   request.deadline = turn.start + options_->timeouts.request;
+  request.budget = {context_->claim, options_->limits.uncharged, options_->limits.response};
   turn.line.method = to_string(request.method);
   turn.line.path = request.path;
   turn.line.request_id = request.id;
@@ -275,7 +275,7 @@ asio::awaitable<Result<void>> Session::read_body(Turn& turn) {
   }
   deadline_.disarm();
   turn.request.body = reader.take_body();
-  turn.body_grant = reader.take_grant();
+  turn.request.body_grant = reader.take_grant();
   co_return Result<void>{};
 }
 
@@ -309,11 +309,9 @@ std::optional<Reply> Session::refuse_reply(Turn& turn, Reply& reply) const {
   const auto size = reply.body.size();
   std::optional<Error> error;
   if (size > limits.response) error = fail(ErrorCode::body_too_large, "the reply is over the limit");
-  if (!error && size > limits.uncharged && context_->claim) {
-    turn.body_grant.reset();  // the request body is not needed any more
-    turn.request.body = {};
-    turn.body_grant = context_->claim(reply.body.capacity());
-    if (!turn.body_grant) error = fail(ErrorCode::all_in_use, "there is no memory for this reply now");
+  if (!error && size > limits.uncharged && context_->claim && !reply.grant) {
+    reply.grant = context_->claim(reply.body.capacity());
+    if (!reply.grant) error = fail(ErrorCode::all_in_use, "there is no memory for this reply now");
   }
   if (!error) return std::nullopt;
   turn.line.record.reason = loader::reason(error->code);
@@ -321,6 +319,7 @@ std::optional<Reply> Session::refuse_reply(Turn& turn, Reply& reply) const {
 }
 
 asio::awaitable<bool> Session::send(Turn& turn, Reply reply, bool close) {
+  turn.request.drop_body();  // not needed any more
   if (auto instead = refuse_reply(turn, reply)) reply = std::move(*instead);
   const bool keep_alive = turn.head.keep_alive && !close && !stage_;
   ReplyFrame frame;

@@ -1,13 +1,10 @@
 #include "server/inference/inference_service.hpp"
 
 #include <algorithm>
-#include <boost/asio/async_result.hpp>
-#include <boost/asio/dispatch.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <map>
 #include <memory>
 
+#include "server/http/await_callback.hpp"
 #include "server/inference/declared_tensors.hpp"
 #include "server/inference/pending_call.hpp"
 
@@ -36,20 +33,6 @@ std::size_t payload(const loader::TensorMap& tensors) {
   std::size_t bytes = 0;
   for (const auto& named : tensors) bytes += named.tensor.byte_size();
   return bytes;
-}
-
-/// Waits for one of the cache's done handlers on the awaiting coroutine's executor.
-template <class Start>
-asio::awaitable<Result<void>> await_done(Start start) {
-  auto initiate = [start = std::move(start)](auto handler) mutable {
-    auto executor = asio::get_associated_executor(handler);
-    auto shared = std::make_shared<decltype(handler)>(std::move(handler));
-    start([shared, executor](Result<void> result) {
-      asio::post(executor, [shared, result = std::move(result)]() mutable { std::move (*shared)(std::move(result)); });
-    });
-  };
-  co_return co_await asio::async_initiate<const asio::use_awaitable_t<>&, void(Result<void>)>(std::move(initiate),
-                                                                                              asio::use_awaitable);
 }
 
 Presence presence_of(cache::ModelState state) {
@@ -153,7 +136,7 @@ asio::awaitable<Result<ModelInfo>> InferenceService::load(ModelRef model, std::o
   auto start = [&cache = cache_, spec = found->spec, deadline](cache::ModelCache::DoneHandler on) {
     cache.load(spec, deadline, std::move(on));
   };
-  const auto done = co_await await_done(std::move(start));
+  const auto done = co_await await_callback<Result<void>>(std::move(start));
   // A load that joined another may be told of it first; the name must mean that artifact for both.
   const bool joined = !done && done.error().code == ErrorCode::already_loaded;
   const bool there = done && !options_.only_loaded ? true : (done || joined) && holds(found->spec);
@@ -187,7 +170,7 @@ asio::awaitable<Result<void>> InferenceService::unload(ModelRef model, Deadline 
     auto start = [&cache = cache_, name = model.name, version, deadline](cache::ModelCache::DoneHandler on) {
       cache.unload(name, version, deadline, std::move(on));
     };
-    const auto done = co_await await_done(std::move(start));
+    const auto done = co_await await_callback<Result<void>>(std::move(start));
     if (!done) co_return done.error();
   }
   catalog_.unregister_alias(model.name);

@@ -36,12 +36,12 @@ struct Answer {
   }
 };
 
-inline server::asio::awaitable<void> handle_into(const server::Router& router, const server::Request& request,
+inline server::asio::awaitable<void> handle_into(const server::Router& router, server::Request& request,
                                                  Answer& answer) {
   answer.reply = co_await router.handle(request, answer.record);
 }
 
-inline Answer call(const server::Router& router, const server::Request& request) {
+inline Answer call(const server::Router& router, server::Request request) {
   server::asio::io_context context;
   Answer answer;
   std::exception_ptr escaped;

@@ -7,6 +7,7 @@
 
 #include "tests/server/http/http_fixture.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/counted_budget.hpp"
 
 using namespace mme;
 using namespace mme::server;
@@ -28,40 +29,6 @@ FixtureOptions short_idle() {
   options.http.timeouts.write_idle = 200ms;
   options.http.timeouts.keep_alive = 200ms;
   return options;
-}
-
-/// Asked by one io thread.
-struct Budget {
-  std::size_t limit;
-  std::atomic<std::size_t> used{0};
-  std::atomic<std::size_t> peak{0};
-};
-
-/// Room for bodies that counts what is held.
-struct Room : loader::MemoryGrant {
-  explicit Room(Budget& b) : budget(b) {}
-  ~Room() override { budget.used -= held; }
-  bool grow(std::size_t bytes) noexcept override {
-    if (budget.used + bytes > budget.limit) return false;
-    budget.used += bytes;
-    budget.peak = std::max(budget.peak.load(), budget.used.load());
-    held += bytes;
-    return true;
-  }
-  void shrink(std::size_t bytes) noexcept override {
-    budget.used -= bytes;
-    held -= bytes;
-  }
-  void keep(std::size_t) noexcept override {}
-  Budget& budget;
-  std::size_t held = 0;
-};
-
-BodyClaim claim_from(Budget& budget) {
-  return [&budget](std::size_t bytes) -> std::shared_ptr<loader::MemoryGrant> {
-    auto room = std::make_shared<Room>(budget);
-    return room->grow(bytes) ? room : nullptr;
-  };
 }
 
 }  // namespace
@@ -158,21 +125,21 @@ TEST_CASE("a reply over the limit becomes a declared refusal") {
 }
 
 TEST_CASE("bodies above the free size are charged while they are held, and refused when there is no room") {
-  Budget budget{1'000'000};
+  mme::test::CountedBudget budget(1'000'000);
   FixtureOptions options;
-  options.claim = claim_from(budget);
+  options.claim = budget.claim();
   HttpFixture server(options);
   auto client = server.client();
-  const auto all_back = [&] { return eventually([&] { return budget.used == 0; }); };
+  const auto all_back = [&] { return eventually([&] { return budget.used() == 0; }); };
   SECTION("small ones are free") {
     client.send(post_request("/slow", std::string(60'000, 'x')));
     CHECK(client.read_status() == 200);
-    CHECK(budget.peak == 0);
+    CHECK(budget.peak() == 0);
   }
   SECTION("large ones are charged until the answer") {
     client.send(post_request("/slow?ms=60000", std::string(200'000, 'x')));
     REQUIRE(eventually([&] { return server.seen().handled == 1; }));
-    CHECK(budget.used == 200'000);
+    CHECK(budget.used() == 200'000);
     client.reset();
     CHECK(all_back());
   }
@@ -181,7 +148,7 @@ TEST_CASE("bodies above the free size are charged while they are held, and refus
     for (int i = 0; i < 50; ++i) chunks += "1000\r\n" + std::string(0x1000, 'x') + "\r\n";
     client.send("POST /slow HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks + "0\r\n\r\n");
     CHECK(client.read_status() == 200);
-    CHECK(budget.peak >= 200'000);
+    CHECK(budget.peak() >= 200'000);
     CHECK(all_back());
   }
   SECTION("no room: 507 before the body is read") {
@@ -190,17 +157,17 @@ TEST_CASE("bodies above the free size are charged while they are held, and refus
     REQUIRE(reply);
     CHECK(reply->status == 507);
     CHECK(reply->header("X-MME-Reason") == "all_in_use");
-    CHECK(budget.peak == 0);
+    CHECK(budget.peak() == 0);
   }
   SECTION("a reply is charged while it is sent") {
     client.send(get_request("/big?bytes=500000"));
     CHECK(client.read_body().size() == 500'000);
-    CHECK(budget.peak >= 500'000);
+    CHECK(budget.peak() >= 500'000);
     CHECK(all_back());
   }
   SECTION("no room for a reply") {
     client.send(get_request("/big?bytes=1000001"));
     CHECK(client.read_status() == 507);
-    CHECK(budget.peak == 0);
+    CHECK(budget.peak() == 0);
   }
 }
