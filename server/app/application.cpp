@@ -185,7 +185,7 @@ bool Application::admin_mounted() const {
 
 Result<Router> Application::make_router() {
   const std::size_t reserve = control_.memory().reserve;
-  const MetricsSources sources{[this] { return cache_.status(); }, reserve};
+  const MetricsSources sources{[this] { return cache_.status(); }, reserve, [this] { return server_->counts(); }};
   const auto facts = [this, reserve] {
     return ProcessFacts{MME_VERSION, std::string(to_string(settings_.mode)), control_.memory().origin, reserve};
   };

@@ -75,6 +75,7 @@ asio::awaitable<void> Listener::accept_loop(std::shared_ptr<Listener> self) {
       continue;
     }
     if (self->stopping_ || error == asio::error::connection_aborted) continue;
+    ++self->shortages_;
     self->pause_.expires_after(pause);
     co_await self->pause_.async_wait(asio::as_tuple(asio::use_awaitable));
     pause = std::min(2 * pause, kLongestPause);

@@ -2,6 +2,7 @@
 // Does not read from them, count them or decide who is served.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -30,6 +31,8 @@ class Listener : public std::enable_shared_from_this<Listener> {
 
   Listener(asio::io_context& io);
   [[nodiscard]] std::uint16_t port() const noexcept { return local_.port(); }
+  /// How often accepting failed for want of descriptors or memory.
+  [[nodiscard]] std::uint64_t shortages() const noexcept { return shortages_; }
   [[nodiscard]] bool is_loopback() const { return local_.address().is_loopback(); }
 
   /// Starts the accept loop.
@@ -49,6 +52,7 @@ class Listener : public std::enable_shared_from_this<Listener> {
   asio::steady_timer pause_;
   asio::ip::tcp::endpoint local_;
   Accepted accepted_;
+  std::atomic<std::uint64_t> shortages_{0};
   bool stopping_ = false;
 };
 

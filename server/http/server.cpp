@@ -109,7 +109,8 @@ void Server::set_options(const HttpOptions& options) {
 }
 
 ServerCounts Server::counts() const {
-  return ServerCounts{state_->sessions.size(), state_->refused.load()};
+  const auto& listener = state_->listener;
+  return ServerCounts{state_->sessions.size(), state_->refused.load(), listener ? listener->shortages() : 0};
 }
 
 }  // namespace mme::server

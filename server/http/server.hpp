@@ -20,6 +20,7 @@ namespace mme::server {
 struct ServerCounts {
   std::size_t connections = 0;            ///< open now
   std::uint64_t refused_connections = 0;  ///< answered 503 or dropped because there were too many
+  std::uint64_t accept_shortages = 0;     ///< times that a connection had to wait for descriptors or memory
 };
 
 /// One per listener. Several may share an io_context. All members may be called from any thread.

@@ -54,6 +54,13 @@ struct Metrics::Impl {
     return *names.insert(model).first;
   }
 
+  /// For a count that somebody else keeps.
+  void raise_to(Counter& counter, std::uint64_t value) {
+    const std::lock_guard lock(mutex);
+    const auto now = static_cast<double>(value);
+    if (now > counter.Value()) counter.Increment(now - counter.Value());
+  }
+
   /// prometheus-cpp looks a series up by its whole label map; a request should not pay for that each time.
   Counter& request_counter(const AccessRecord& record, unsigned status) {
     const std::lock_guard lock(mutex);
@@ -117,6 +124,12 @@ struct Metrics::Impl {
   Gauge& rss = gauge(registry, "mme_process_rss_bytes", "Resident memory of the process.").Add({});
   Gauge& anon = gauge(registry, "mme_process_anon_bytes", "Anonymous part of it.").Add({});
   Family<Gauge>& models = gauge(registry, "mme_models", "Models by state.");
+  Gauge& connections = gauge(registry, "mme_connections", "Connections that are open.").Add({});
+  Counter& connections_refused =
+      counter(registry, "mme_connections_refused_total", "Connections over the limit, answered 503 or dropped.")
+          .Add({});
+  Counter& accept_shortages =
+      counter(registry, "mme_accept_shortages_total", "Times that accepting waited for descriptors.").Add({});
   Gauge& oldest_load = gauge(registry, "mme_oldest_waiting_load_seconds", "Age of the oldest load that waits.").Add({});
 };
 
@@ -187,6 +200,12 @@ std::string Metrics::text(const MetricsSources& sources) {
   impl_->saved.Set(static_cast<double>(status.shared_saved_bytes));
   impl_->rss.Set(static_cast<double>(process.rss_bytes));
   impl_->anon.Set(static_cast<double>(process.anon_bytes));
+  if (sources.server) {
+    const ServerCounts counts = sources.server();
+    impl_->connections.Set(static_cast<double>(counts.connections));
+    impl_->raise_to(impl_->connections_refused, counts.refused_connections);
+    impl_->raise_to(impl_->accept_shortages, counts.accept_shortages);
+  }
   impl_->oldest_load.Set(status.oldest_waiting_load_seconds);
   return prometheus::TextSerializer().Serialize(impl_->registry.Collect());
 }

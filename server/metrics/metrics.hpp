@@ -10,6 +10,7 @@
 #include "cache/model_cache.hpp"
 #include "cache/observer.hpp"
 #include "server/http/message.hpp"
+#include "server/http/server.hpp"
 
 namespace mme::server {
 
@@ -24,6 +25,7 @@ struct RequestSample {
 struct MetricsSources {
   std::function<cache::CacheStatus()> cache;
   std::size_t reserve_bytes = 0;
+  std::function<ServerCounts()> server = {};
 };
 
 /// Thread-safe. Series per model are made for the first `per_model` names that exist; the others, and names that do
