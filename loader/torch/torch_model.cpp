@@ -1,5 +1,6 @@
 #include "loader/torch/torch_model.hpp"
 
+#include <c10/core/InferenceMode.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 
 #include <algorithm>
@@ -49,6 +50,7 @@ Result<TensorMap> TorchModel::infer(const TensorMap& inputs, CallContext& contex
 Result<TensorMap> TorchModel::run(const TensorMap& inputs, const std::vector<Bound>& bound, MemoryAccount& call,
                                   MemoryAccount& outputs) {
   const MeteredScope metered(call);
+  const c10::InferenceMode inference(true);  // a model may switch gradients on; that ends with its call
   try {
     return run_unguarded(inputs, bound, call, outputs);
   } catch (const std::bad_alloc&) {

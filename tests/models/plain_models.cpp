@@ -54,6 +54,11 @@ constexpr Source kInputs[] = {
 
 constexpr Source kBehaviour[] = {
     {"boom", "def forward(self, x):\n    raise RuntimeError('boom')\n    return x\n"},
+    {"grads",
+     "def forward(self, x):\n"
+     "    before = torch.is_grad_enabled()\n    torch.set_grad_enabled(True)\n    return before\n"},
+    {"seeds", "def forward(self, x):\n    torch.manual_seed(0)\n    return torch.rand([2])\n"},
+    {"rands", "def forward(self, x):\n    return torch.rand([2])\n"},
     {"print", "def forward(self, x):\n    print('L1\\n{\"level\":\"fake\"}')\n    return x\n"},
 };
 
