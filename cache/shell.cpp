@@ -139,12 +139,12 @@ void Shell::read(const Decisions::Task& task) {
     reaper_([self = shared_from_this(), id, doomed = std::shared_ptr<loader::Model>(std::move(*model)),
              error = loaded.error()]() mutable {
       doomed.reset();
-      self->after_destroy();
+      self->after_destroy(SIZE_MAX);
       self->decide([&](TimePoint now, Decisions& out) { self->ledger_.loaded(id, std::move(error), now, out); });
     });
     return;
   } else {
-    after_destroy();
+    after_destroy(SIZE_MAX);
   }
   decide([&](TimePoint now, Decisions& out) { ledger_.loaded(id, std::move(loaded), now, out); });
   memory_back_.notify_all();
@@ -152,16 +152,17 @@ void Shell::read(const Decisions::Task& task) {
 
 void Shell::destroy(EntryId id, std::unique_ptr<loader::Model> model) {
   reaper_([self = shared_from_this(), id, doomed = std::shared_ptr<loader::Model>(std::move(model))]() mutable {
+    const loader::Footprint held = doomed->footprint();
     doomed.reset();
-    self->after_destroy();
+    self->after_destroy(held.private_bytes + held.code_bytes);
     self->decide([&](TimePoint now, Decisions& out) { self->ledger_.memory_back(id, now, out); });
     self->memory_back_.notify_all();
   });
 }
 
-void Shell::after_destroy() const {
+void Shell::after_destroy(std::size_t freed) const {
   if (after_destroy_) {
-    after_destroy_();
+    after_destroy_(freed);
   }
 }
 

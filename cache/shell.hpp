@@ -78,12 +78,12 @@ class Shell : public std::enable_shared_from_this<Shell> {
   void estimate(EntryId id, const ModelSpec& spec);
   void read(const Decisions::Task& task);
   void destroy(EntryId id, std::unique_ptr<loader::Model> model);
-  void after_destroy() const;
+  void after_destroy(std::size_t freed) const;
   template <class Try>
   bool grow_or_wait(bool of_load, std::size_t bytes, EntryId grows, Try attempt);
 
   const std::chrono::milliseconds growth_wait_;
-  const std::function<void()> after_destroy_;
+  const std::function<void(std::size_t)> after_destroy_;
   const loader::ModelLoader& loader_;
   const Executor loads_;
   const Executor reaper_;

@@ -42,8 +42,8 @@ struct CacheOptions {
   /// How long growth in mid-call waits for the reaper to give back what it was promised.
   std::chrono::milliseconds growth_wait{1'000};
   /// Runs on the reaper after each model is destroyed and before its bytes count as free; also after a failed load,
-  /// on its loader thread. Gives freed pages back to the system.
-  std::function<void()> after_destroy;
+  /// on its loader thread. Gives freed pages back to the system. `freed`: bytes that went, SIZE_MAX when not known.
+  std::function<void(std::size_t freed)> after_destroy;
   /// For tests: told each choice of victims, under the cache's mutex. See choose_victims().
   std::function<void(std::span<const Candidate> offered, std::size_t need,
                      const std::optional<std::vector<std::size_t>>& chosen)>

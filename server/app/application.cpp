@@ -26,6 +26,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kTick = 20ms;
+constexpr int kTicksPerLook = 5;  // at the process's memory
 /// For work that nobody waits for any more, at the end: what is not stuck ends in much less.
 constexpr auto kEndPatience = 500ms;
 
@@ -93,6 +94,7 @@ Application::Application(Sources sources, Resolved resolved, Resources resources
               .nice = 5,
               .enter_thread = &loader::enter_torch_thread}),
       cache_(cache_options(resources.memory), loader_, loads_.executor(), reaper_.executor(), observer_),
+      keeper_(cache_, reaper_, resources.base_anon_bytes),
       codecs_({.name = "mme-codec", .threads = 1, .enter_thread = {}}),
       control_(std::move(sources), std::move(resolved), std::move(resources)),
       compute_({.name = "mme-compute",
@@ -105,7 +107,7 @@ Application::Application(Sources sources, Resolved resolved, Resources resources
 
 Application::~Application() = default;
 
-cache::CacheOptions Application::cache_options(const MemoryBudget& memory) const {
+cache::CacheOptions Application::cache_options(const MemoryBudget& memory) {
   const cache::CacheLimits limits = cache_limits(settings_, memory);
   cache::CacheOptions options;
   options.budget = limits.budget;
@@ -119,7 +121,9 @@ cache::CacheOptions Application::cache_options(const MemoryBudget& memory) const
   options.idle_unload = limits.idle_unload;
   options.evicts = settings_.mode != Mode::platform;
   // What the allocator keeps of a dead model is not free yet for anybody else.
-  options.after_destroy = [] { malloc_trim(0); };
+  options.after_destroy = [this](std::size_t freed) {
+    if (trims_.freed(freed, loader::Clock::now())) malloc_trim(0);
+  };
   return options;
 }
 
@@ -185,7 +189,8 @@ bool Application::admin_mounted() const {
 
 Result<Router> Application::make_router() {
   const std::size_t reserve = control_.memory().reserve;
-  const MetricsSources sources{[this] { return cache_.status(); }, reserve, [this] { return server_->counts(); }};
+  const MetricsSources sources{[this] { return cache_.status(); }, reserve, [this] { return server_->counts(); },
+                               keeper_.base()};
   const auto facts = [this, reserve] {
     return ProcessFacts{MME_VERSION, std::string(to_string(settings_.mode)), control_.memory().origin, reserve};
   };
@@ -258,10 +263,14 @@ void Application::log_start(std::uint16_t port) const {
 
 asio::awaitable<void> Application::tick_cache() {
   asio::steady_timer timer(io_);
-  while (!stopping_) {
+  for (int tick = 1; !stopping_; ++tick) {
     timer.expires_after(kTick);
     co_await timer.async_wait(asio::use_awaitable);
     cache_.tick();
+    if (tick % kTicksPerLook != 0) continue;
+    const MemoryBudget memory = control_.memory();
+    keeper_.step(memory.budget, memory.reserve, memory.limit);
+    if (trims_.overdue(loader::Clock::now())) reaper_.post([] { malloc_trim(0); });
   }
 }
 

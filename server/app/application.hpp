@@ -15,6 +15,7 @@
 #include "loader/repository/catalog.hpp"
 #include "loader/torch/torch_loader.hpp"
 #include "server/app/log.hpp"
+#include "server/app/memory_keeper.hpp"
 #include "server/app/observers.hpp"
 #include "server/app/settings_control.hpp"
 #include "server/config/settings.hpp"
@@ -37,7 +38,7 @@ class Application {
   int run();
 
  private:
-  [[nodiscard]] cache::CacheOptions cache_options(const MemoryBudget& memory) const;
+  cache::CacheOptions cache_options(const MemoryBudget& memory);
   [[nodiscard]] InferenceOptions inference_options();
   /// The settings of one model: of the server's file and flags, then of the model's own file.
   [[nodiscard]] Result<ModelOptions> model_options(const Settings& settings, const std::string& name,
@@ -69,11 +70,13 @@ class Application {
   loader::TorchLoader loader_;
   loader::Catalog catalog_;
   ModelFiles model_files_{catalog_};
+  TrimPolicy trims_;  // before reaper_, which asks it
   WorkerPool reaper_;
   WorkerPool loads_;
   cache::ModelCache cache_;
   asio::io_context io_;  // before compute_: a call that its client gave up still knows where it came from
-  WorkerPool codecs_;    // after io_: what it reads and writes belongs to handlers there
+  MemoryKeeper keeper_;
+  WorkerPool codecs_;  // after io_: what it reads and writes belongs to handlers there
   // Made before anything is told to the world, so that no signal finds its default, which is to end the process.
   asio::signal_set ends_{io_, SIGTERM, SIGINT};
   asio::signal_set hangups_{io_, SIGHUP};

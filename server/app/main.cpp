@@ -46,14 +46,15 @@ int serve(CommandLine line, char** argv) {
   }
   const Machine machine = read_machine();
   const unsigned workers = settings.compute_threads(machine.cores()) + settings.threads.loader;
-  const std::uint64_t base = process_memory().rss_bytes;
-  auto memory = memory_budget(settings, machine, base, workers);
+  const ProcessMemory base = process_memory();
+  auto memory = memory_budget(settings, machine, base.rss_bytes, workers);
   if (!memory) {
     log(LogLevel::error, "budget", {{"message", std::string_view(memory.error().message)}});
     return 1;
   }
   line.sources.hide_folders = true;  // what a reload says goes to clients, too
-  return Application(std::move(line.sources), std::move(line.resolved), {machine, base, std::move(*memory)}).run();
+  Resources resources{machine, base.rss_bytes, base.anon_bytes, std::move(*memory)};
+  return Application(std::move(line.sources), std::move(line.resolved), std::move(resources)).run();
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ namespace mme::server {
 /// What the machine gives, as it was found at start.
 struct Resources {
   Machine machine;
-  std::uint64_t base_bytes = 0;  ///< resident before any model
+  std::uint64_t base_bytes = 0;       ///< resident before any model
+  std::uint64_t base_anon_bytes = 0;  ///< the anonymous part of that
   MemoryBudget memory;
 };
 

@@ -121,6 +121,9 @@ struct Metrics::Impl {
   Gauge& reserve = gauge(registry, "mme_memory_reserve_bytes", "Kept for what no meter sees.").Add({});
   Gauge& pinned = gauge(registry, "mme_memory_pinned_bytes", "Held by pinned models.").Add({});
   Gauge& saved = gauge(registry, "mme_memory_shared_saved_bytes", "Not held twice thanks to sharing.").Add({});
+  Gauge& uncounted =
+      gauge(registry, "mme_memory_uncounted_bytes", "Anonymous memory beyond the process's base and the books.")
+          .Add({});
   Gauge& rss = gauge(registry, "mme_process_rss_bytes", "Resident memory of the process.").Add({});
   Gauge& anon = gauge(registry, "mme_process_anon_bytes", "Anonymous part of it.").Add({});
   Family<Gauge>& models = gauge(registry, "mme_models", "Models by state.");
@@ -198,6 +201,8 @@ std::string Metrics::text(const MetricsSources& sources) {
   impl_->reserve.Set(static_cast<double>(sources.reserve_bytes));
   impl_->pinned.Set(static_cast<double>(status.pinned_bytes));
   impl_->saved.Set(static_cast<double>(status.shared_saved_bytes));
+  const std::size_t known = sources.base_anon_bytes + status.used.total();
+  impl_->uncounted.Set(static_cast<double>(process.anon_bytes > known ? process.anon_bytes - known : 0));
   impl_->rss.Set(static_cast<double>(process.rss_bytes));
   impl_->anon.Set(static_cast<double>(process.anon_bytes));
   if (sources.server) {

@@ -26,6 +26,7 @@ struct MetricsSources {
   std::function<cache::CacheStatus()> cache;
   std::size_t reserve_bytes = 0;
   std::function<ServerCounts()> server = {};
+  std::size_t base_anon_bytes = 0;  ///< of the process before there was any model
 };
 
 /// Thread-safe. Series per model are made for the first `per_model` names that exist; the others, and names that do

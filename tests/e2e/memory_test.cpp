@@ -132,3 +132,29 @@ TEST_CASE("Ten times overcommitted, the server stays within budget and reserve, 
   CHECK(server.terminate() == 0);
   if (group) CHECK(group.kills() == 0);
 }
+
+TEST_CASE("Memory that no meter sees comes off the budget while it is there: idle models go, nobody is killed",
+          "[memory]") {
+  if (kSanitized) return;  // the sanitizer's library wants to be the first that is preloaded
+  TempDir repository;
+  install(repository.path(), {{"a", "big64_0"}, {"b", "big64_1"}, {"c", "big64_2"}, {"echo", "echo"}});
+  const auto hoard = repository.path() / "hoard";
+  ServerProcess server(repository.path(), set({"cache.memory_budget=256MiB", "cache.activation_floor=16MiB"}),
+                       {{"LD_PRELOAD", MME_HOARD_SHIM}, {"MME_TEST_HOARD", hoard.string()}});
+  auto client = server.client();
+  for (const char* model : {"a", "b", "c"}) REQUIRE(infer(client, model).status == 200);
+  const auto budget = [&] { return server.metric("mme_memory_budget_bytes"); };
+  REQUIRE(budget() == 256 * kMiB);
+  // The reserve of at least 64 MiB takes a part of it; the rest of 300 MiB is more than two models.
+  std::ofstream(hoard) << 300;
+  CHECK(eventually([&] { return budget() < 150 * kMiB; }));
+  CHECK(eventually([&] { return client.get("/models/a").status == 404; }));
+  CHECK(server.metric("mme_cache_evictions_total{reason=\"budget\"}") >= 1);
+  CHECK(eventually([&] { return server.metric("mme_memory_uncounted_bytes") > 250 * kMiB; }));
+  CHECK(infer(client, "echo").status == 200);
+  CHECK(events(server, "memory_uncounted").size() >= 1);
+  std::ofstream(hoard) << 0;
+  CHECK(eventually([&] { return budget() == 256 * kMiB; }));
+  for (const char* model : {"a", "b", "c"}) CHECK(infer(client, model).status == 200);
+  CHECK(events(server, "memory_uncounted_gone").size() >= 1);
+}
