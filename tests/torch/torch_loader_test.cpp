@@ -35,12 +35,6 @@ loader::ModelSpec save_layers(ModelDirectory& directory) {
   return directory.save(model.define(source + "  return {'y': y, 'parts': torch.cat([y, y])}\n"));
 }
 
-std::unique_ptr<loader::Model> load_with(const loader::ModelSpec& spec, std::size_t step) {
-  LoadContext context;
-  context.memory = std::make_shared<CountingGrant>(mib << 10);
-  return TorchLoader(step).load(spec, context).value();
-}
-
 bool is_one_clean_line(const std::string& text) {
   return !text.empty() && text.size() < 400 && text.find('\n') == std::string::npos &&
          text.find("/tmp") == std::string::npos && text.find("frame #") == std::string::npos;
@@ -145,38 +139,6 @@ TEST_CASE("what a forked task allocates is paid for by its call") {
   const auto outputs = model->infer(one_two, context).value();
   CHECK(values_of(outputs[0].tensor) == std::vector<float>{1, 2});
   CHECK(context.peak_bytes > 4 * mib);
-}
-
-TEST_CASE("a call that finds no room is refused, wherever that happens, and the next one is right") {
-  ModelDirectory directory;
-  const auto spec = save_layers(directory);
-  const auto expected = values_of(call(*load(spec), one_two).value()[1].tensor);
-  for (const bool first_call : {true, false}) {
-    auto model = load_with(spec, 1);
-    if (!first_call) REQUIRE(call(*model, one_two).has_value());
-    std::size_t refusals = 0;
-    for (std::size_t n = 0;; ++n) {
-      if (first_call && n % 8 == 0) model = load_with(spec, 1);  // a fresh one: its first call builds the plans
-      const auto grant = std::make_shared<CountingGrant>();
-      grant->refuse_from(n);
-      loader::CallContext context;
-      context.memory = grant;
-      auto result = model->infer(one_two, context);
-      if (!result) {
-        REQUIRE(result.error().code == ErrorCode::activations);
-        ++refusals;
-      } else if (grant->grows() > n) {
-        FAIL("a refusal at " << n << " went unnoticed");
-      }
-      const bool done = result.has_value();
-      result = loader::fail(ErrorCode::internal, "");
-      REQUIRE(grant->held() == 0);
-      REQUIRE_FALSE(grant->overdrawn());
-      REQUIRE(values_of(call(*model, one_two).value()[1].tensor) == expected);
-      if (done && n > 0) break;
-    }
-    CHECK(refusals > (loader::objects_are_metered() ? 20U : 2U));
-  }
 }
 
 TEST_CASE("a load that finds no room is undone and says so, wherever that happens") {
