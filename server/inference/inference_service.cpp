@@ -104,7 +104,11 @@ asio::awaitable<Result<InferenceResult>> InferenceService::infer(ModelRef model,
                                                                  Deadline deadline, AccessRecord& record) {
   model = real(std::move(model));
   auto found = resolve(model);
-  if (!found) co_return found.error();
+  if (!found) {
+    auto old = not_replaced(model, found.error());
+    if (!old) co_return found.error();
+    found = std::move(*old);
+  }
   const loader::ModelSpec& spec = found->spec;
   const ModelOptions& options = found->options;
   record.model = model.name;
@@ -114,6 +118,14 @@ asio::awaitable<Result<InferenceResult>> InferenceService::infer(ModelRef model,
   Call first{spec, inputs, request};
   CallOutcome outcome = co_await run_call(cache_, compute_, std::move(first));
   note(record, outcome);
+  if (!outcome.outputs && !outcome.leased) {
+    if (auto old = not_replaced(model, outcome.outputs.error()); old && old->spec.artifact != spec.artifact) {
+      found->spec = std::move(old->spec);
+      Call instead{spec, inputs, request};
+      outcome = co_await run_call(cache_, compute_, std::move(instead));
+      note(record, outcome);
+    }
+  }
   if (worth_another_try(outcome)) {
     request.alone = true;
     request.least_bytes = outcome.peak_bytes;
@@ -126,6 +138,17 @@ asio::awaitable<Result<InferenceResult>> InferenceService::infer(ModelRef model,
   learn_outputs(model.name, *outcome.outputs);
   co_return InferenceResult{
       std::move(*outcome.outputs), spec.version, {record.cache, record.queue_ms, record.load_ms, record.run_ms}};
+}
+
+std::optional<InferenceService::Found> InferenceService::not_replaced(const ModelRef& model, const Error& error) const {
+  if (error.code != ErrorCode::model_broken && error.code != ErrorCode::settling) return std::nullopt;
+  auto options = options_of(model.name, std::nullopt);
+  if (!options) return std::nullopt;  // it is the settings that are broken
+  std::optional<loader::ModelSpec> old;
+  cache_.with_model(model.name, model.version ? model.version : options->default_version,
+                    [&](const loader::Model&, const cache::EntryStatus& entry) { old = entry.spec; });
+  if (!old) return std::nullopt;
+  return Found{std::move(*old), std::move(*options)};
 }
 
 asio::awaitable<Result<ModelInfo>> InferenceService::load(ModelRef model, std::optional<std::string> url,
@@ -181,6 +204,9 @@ Result<ModelInfo> InferenceService::describe(const ModelRef& asked) {
   const ModelRef model = real(asked);
   const auto options = options_of(model.name, std::nullopt);
   auto found = resolve(model);
+  if (!found) {
+    if (auto old = not_replaced(model, found.error())) found = std::move(*old);
+  }
   const bool unusable = !found && !options && found.error() == options.error();
   if (!found && !unusable) return found.error();
   // With settings that are no good there is still an artifact, and it may be in memory since before.

@@ -62,6 +62,8 @@ class InferenceService final : public ModelService {
   [[nodiscard]] ModelRef real(ModelRef model) const;
   [[nodiscard]] Result<ModelOptions> options_of(const std::string& name, const std::optional<std::string>& url) const;
   std::vector<ModelInfo> list(bool with_disk) const;
+  /// The model in memory under that name, when the file that should replace it is being written or cannot be loaded.
+  [[nodiscard]] std::optional<Found> not_replaced(const ModelRef& model, const Error& error) const;
   [[nodiscard]] bool holds(const loader::ModelSpec& spec) const;
   void learn_outputs(const std::string& name, const loader::TensorMap& outputs);
   ModelInfo info_of(const cache::EntryStatus& entry) const;
