@@ -29,6 +29,17 @@ TorchModel::TorchModel(torch::jit::Module module, const WriteReport& writes, boo
   if (!stateless_) std::fill(copied_arguments_.begin(), copied_arguments_.end(), true);
 }
 
+void TorchModel::set_way(LoadWay way, std::string reason, std::size_t mapped_bytes) {
+  footprint_.way = way;
+  footprint_.way_reason = std::move(reason);
+  footprint_.mapped_bytes = mapped_bytes;
+}
+
+void TorchModel::set_bytes(std::size_t tensors, std::size_t code) {
+  footprint_.private_bytes = tensors;
+  footprint_.code_bytes = code;
+}
+
 Result<TensorMap> TorchModel::infer(const TensorMap& inputs, CallContext& context) {
   enter_torch_thread();
   const auto bound = loader::bind(signature_, inputs);

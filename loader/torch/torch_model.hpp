@@ -24,8 +24,11 @@ class TorchModel final : public Model {
   [[nodiscard]] Footprint footprint() const override { return footprint_; }
   [[nodiscard]] bool stateless() const override { return stateless_; }
 
-  /// Once, by the loader, when everything is loaded and counted.
-  void set_footprint(Footprint footprint) { footprint_ = std::move(footprint); }
+  [[nodiscard]] const torch::jit::Module& module() const noexcept { return module_; }
+
+  /// Both once, by the loader, before anybody else sees the model.
+  void set_way(LoadWay way, std::string reason, std::size_t mapped_bytes);
+  void set_bytes(std::size_t tensors, std::size_t code);
 
  private:
   Result<TensorMap> run(const TensorMap& inputs, const std::vector<Bound>& bound, MemoryAccount& call,
