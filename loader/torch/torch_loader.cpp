@@ -153,6 +153,9 @@ std::optional<ReadModule> read_ours(const Loading& loading, PyTorchStreamReader&
     ReadModule read;
     map_weights(loading, read);
     read.module = read_module({reader, loading.opened.plan, read.map, loading.context.stop});
+    if (read.map && loading.options.prefault && !read.map->prefault(loading.context.stop)) {
+      throw std::runtime_error("given up");
+    }
     return read;
   } catch (...) {
     if (loading.account.refused() || loading.context.stop.stop_requested()) throw;

@@ -16,6 +16,8 @@ struct LoaderOptions {
   std::size_t step = MemoryAccount::default_step;
   /// Files of at least so many bytes are mapped; smaller ones are copied, for a map costs pages and system calls.
   std::uint64_t map_from = std::uint64_t{1} << 20;
+  /// Mapped weights are brought into memory by the load; without, by the calls that first need them.
+  bool prefault = true;
 };
 
 /// Needs start_torch_runtime(). Members as ModelLoader says; several threads at once.

@@ -28,6 +28,9 @@ class WeightMap {
 
   /// Where a byte of the file lies that belongs to one of the weights.
   [[nodiscard]] std::byte* at(std::uint64_t offset) const noexcept { return base_ + (offset - span_.offset); }
+  /// Brings the weights into memory, in order, so that no call waits for the disk. Reads only: a page that is written
+  /// to would be a copy. False: `stop` was requested.
+  bool prefault(const std::stop_token& stop) const noexcept;
   /// Bytes that are charged.
   [[nodiscard]] std::size_t bytes() const noexcept { return total_size(pages_); }
 

@@ -87,6 +87,7 @@ Application::Application(Sources sources, Resolved resolved, Resources resources
     : settings_(resolved.settings),
       cores_(resources.machine.cores()),
       metrics_(MME_VERSION, settings_.metrics.per_model),
+      loader_(loader::LoaderOptions{.prefault = settings_.cache.prefault}),
       catalog_(settings_.repository.path),
       reaper_({.name = "mme-reaper", .threads = 1, .nice = 5, .enter_thread = {}}),
       loads_({.name = "mme-load",

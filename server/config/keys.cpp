@@ -90,6 +90,12 @@ Key text(std::string_view name, At at) {
 }
 
 template <class At>
+Key truth(std::string_view name, At at) {
+  return {name, [=](Settings& s, const Value& v) { return store(read_truth(v), at(s)); },
+          [=](const Settings& s) { return std::string(at(s) ? "true" : "false"); }};
+}
+
+template <class At>
 Key names(std::string_view name, At at) {
   return {name, [=](Settings& s, const Value& v) { return store(read_names(v), at(s)); },
           [=](const Settings& s) { return show(at(s)); }};
@@ -164,6 +170,7 @@ std::vector<Key> make_keys() {
       duration("cache.claim_after", MME_AT(cache.claim_after)),
       duration("cache.load_timeout", MME_AT(cache.load_timeout)),
       duration_or_off("cache.idle_unload", MME_AT(cache.idle_unload)),
+      at_start(truth("cache.prefault", MME_AT(cache.prefault))),
       names("cache.pinned", MME_AT(cache.pinned)),
       names("cache.preload", MME_AT(cache.preload)),
       size("limits.body", MME_AT(limits.body)),

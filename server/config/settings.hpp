@@ -84,6 +84,7 @@ struct Settings {
     milliseconds claim_after{1'000};
     milliseconds load_timeout{300'000};
     std::optional<milliseconds> idle_unload;  ///< off
+    bool prefault = true;                     ///< loads bring mapped weights into memory
     std::vector<std::string> pinned;
     std::vector<std::string> preload;
   } cache;

@@ -23,6 +23,26 @@ namespace mme::test {
   return found;
 }
 
+/// Bytes of this process's maps of the file, as the kernel counts them under a heading such as "Rss".
+[[nodiscard]] inline std::size_t mapped_bytes(const std::string& path, const std::string& heading) {
+  std::ifstream maps("/proc/self/smaps");
+  std::size_t kilobytes = 0;
+  bool inside = false;
+  for (std::string line; std::getline(maps, line);) {
+    std::istringstream words(line);
+    std::string first;
+    words >> first;
+    if (first.back() != ':') {
+      inside = line.find(path) != std::string::npos;
+    } else if (inside && first == heading + ":") {
+      std::size_t found = 0;
+      words >> found;
+      kilobytes += found;
+    }
+  }
+  return kilobytes << 10;
+}
+
 [[nodiscard]] inline loader::ArtifactId artifact_of(const std::filesystem::path& file) {
   struct stat found {};
   if (stat(file.c_str(), &found) != 0) throw std::runtime_error("no such file");

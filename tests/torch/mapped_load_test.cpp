@@ -114,6 +114,19 @@ TEST_CASE("a mapped load takes the file's pages and no second copy, and they are
   CHECK(loader::MemoryAccount::live() == accounts);
 }
 
+TEST_CASE("weights are in memory when the load ends, unless prefault is off") {
+  ModelDirectory directory;
+  const auto spec = directory.save(
+      ModuleBuilder().parameter("w", {2048, 1024}, 2).define("def forward(self, x):\n  return x + self.w[0, :2]\n"));
+  const auto there = [&](bool prefault) {
+    const auto model = load(spec, {.prefault = prefault});
+    CHECK(mapped_bytes(spec.artifact.path, "Anonymous") == 0);
+    return mapped_bytes(spec.artifact.path, "Rss");
+  };
+  CHECK(there(true) >= 8 * mib);
+  CHECK(there(false) < mib);
+}
+
 TEST_CASE("an output that is a weight is copied out of the map") {
   ModelDirectory directory;
   const auto spec = directory.save(

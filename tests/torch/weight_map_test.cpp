@@ -75,6 +75,21 @@ TEST_CASE("a map outlives the load that made it, and its bytes are back when it 
   CHECK_FALSE(fixture.is_mapped());
 }
 
+TEST_CASE("prefault brings every page in and copies none") {
+  const std::size_t page = loader::page_size();
+  const FileFixture fixture(std::string(512 * page, 'a'));
+  const auto file = fixture.open();
+  const auto account = MemoryAccount::open(nullptr, 0);
+  const auto map = WeightMap::make(*file, {{0, 512 * page}}, *account);
+  CHECK(mapped_bytes(fixture.path(), "Rss") < 512 * page);
+  std::stop_source stop;
+  CHECK(map->prefault(stop.get_token()));
+  CHECK(mapped_bytes(fixture.path(), "Rss") == 512 * page);
+  CHECK(mapped_bytes(fixture.path(), "Anonymous") == 0);
+  stop.request_stop();
+  CHECK_FALSE(map->prefault(stop.get_token()));
+}
+
 TEST_CASE("no room for a map is said before anything is mapped") {
   const FileFixture fixture(std::string(3 * loader::page_size(), 'a'));
   const auto file = fixture.open();
