@@ -46,9 +46,14 @@ struct Opened {
   ArchivePlan plan;
 };
 
+Error being_changed() {
+  const AccountScope nobody(nullptr);
+  return fail(ErrorCode::settling, "the model file is being changed");
+}
+
 /// A file that changes under the reader looks broken; say what it is instead.
 Error blame(const ArtifactFile& file, Error error) {
-  if (!file.unchanged()) return fail(ErrorCode::settling, "the model file is being changed");
+  if (!file.unchanged()) return being_changed();
   if (file.failed()) return fail(ErrorCode::internal, "the model file could not be read");
   return error;
 }
@@ -94,26 +99,32 @@ std::string text_of(PyTorchStreamReader& reader, const std::string& record) {
   return {static_cast<const char*>(data.get()), size};
 }
 
-std::optional<std::string> problem_in_records(const ArchivePlan& plan, PyTorchStreamReader& reader) {
-  for (const std::string& record : plan.pickles) {
-    if (auto problem = problem_in_pickle(text_of(reader, record))) return record + ": " + *problem;
-  }
-  for (const std::string& record : plan.code) {
-    if (auto problem = problem_in_code(text_of(reader, record))) return *problem;
-  }
-  return std::nullopt;
-}
-
-/// Why only libtorch's own loader reads this archive rightly; nullopt when ours does.
-std::optional<std::string> only_plain(const ArchivePlan& plan, PyTorchStreamReader& reader) {
+/// Why only libtorch's own loader reads this archive rightly, as far as the code does not say; "" when ours does.
+std::string only_plain(const ArchivePlan& plan, PyTorchStreamReader& reader) {
   constexpr std::uint64_t first_with_type_tags = 3;
   if (plan.has_json) return "written before pickles were used";
   if (reader.version() < first_with_type_tags) return "file version " + std::to_string(reader.version());
   if (reader.hasRecord("byteorder") && text_of(reader, "byteorder") != "little") return "byte order";
-  for (const std::string& record : plan.code) {
-    if (calls_old_quantized_conv(text_of(reader, record))) return "old quantized convolution";
+  return "";
+}
+
+/// What a look over the records that libtorch parses says.
+struct RecordLook {
+  std::optional<std::string> problem;  ///< it must not be parsed
+  std::string plain_reason;            ///< only libtorch's own loader reads it rightly; "" when ours does
+};
+
+RecordLook look_over(const ArchivePlan& plan, PyTorchStreamReader& reader) {
+  RecordLook look{std::nullopt, only_plain(plan, reader)};
+  for (const std::string& record : plan.pickles) {
+    if (auto problem = problem_in_pickle(text_of(reader, record))) return {record + ": " + *problem, ""};
   }
-  return std::nullopt;
+  for (const std::string& record : plan.code) {
+    const std::string code = text_of(reader, record);
+    if (auto problem = problem_in_code(code)) return {std::move(problem), ""};
+    if (calls_old_quantized_conv(code)) look.plain_reason = "old quantized convolution";
+  }
+  return look;
 }
 
 Error broken(std::string what) {
@@ -137,13 +148,14 @@ void map_weights(const Loading& loading, ReadModule& read) {
     read.reason = "small file";
   } else if (total_size(ranges) == 0) {
     read.reason = plan.weights.empty() ? "no weights" : "compressed or unaligned";
-  } else if (auto map = WeightMap::make(*loading.opened.file, ranges, loading.account)) {
-    read.map = std::move(map);
+  } else {
+    auto made = WeightMap::make(*loading.opened.file, ranges, loading.options.map, loading.account);
+    read.map = std::move(made.map);
+    read.reason = made.why_not;
+    if (!read.map) return;
     read.way = LoadWay::mapped;
     const std::size_t copied = plan.weights.size() - ranges.size();
     if (copied > 0) read.reason = std::to_string(copied) + " weights compressed or unaligned";
-  } else {
-    read.reason = "the system has no map left";
   }
 }
 
@@ -164,30 +176,40 @@ std::optional<ReadModule> read_ours(const Loading& loading, PyTorchStreamReader&
   return std::nullopt;
 }
 
-ReadModule read_any(const Loading& loading, const std::shared_ptr<Adapter>& adapter, PyTorchStreamReader& reader) {
-  std::string reason;
-  if (auto plain = only_plain(loading.opened.plan, reader)) {
-    reason = std::move(*plain);
-  } else {
+ReadModule read_any(const Loading& loading, const std::shared_ptr<Adapter>& adapter, PyTorchStreamReader& reader,
+                    std::string reason) {
+  if (reason.empty()) {
     if (auto read = read_ours(loading, reader, reason)) return std::move(*read);
     reason = "our own reader failed: " + reason;
   }
   return {torch::jit::load(adapter, at::Device(at::kCPU)), nullptr, LoadWay::plain, std::move(reason)};
 }
 
+/// A model that writes to its weights could lose a write while its pages are copied out of the file, so that is done
+/// before its first call.
+void let_go_of_file(ReadModule& read) {
+  read.map->leave_file();
+  read.way = LoadWay::copied;
+  read.reason = "it may write to its own state";
+}
+
 Result<std::unique_ptr<TorchModel>> read_model(const Loading& loading, const std::shared_ptr<KeptBytes>& kept) {
   const torch::jit::GraphOptimizerEnabledGuard optimizer(false);
   const auto adapter = std::make_shared<Adapter>(*loading.opened.file, loading.context);
   PyTorchStreamReader reader(adapter);
-  if (auto problem = problem_in_records(loading.opened.plan, reader)) return broken(*problem);
-  ReadModule read = read_any(loading, adapter, reader);
+  RecordLook look = look_over(loading.opened.plan, reader);
+  if (look.problem) return broken(*look.problem);
+  ReadModule read = read_any(loading, adapter, reader, std::move(look.plain_reason));
   if (auto problem = tensor_out_of_bounds(read.module)) return broken(*problem);
   if (!read.module.find_method("forward")) return broken("it has no forward");
   read.module.eval();
   const WriteReport writes = find_writes(read.module);
+  // Copied out while `__setstate__` ran, which may write, or cut short: what is there may not be what was saved.
+  if (read.map && (read.map->detached() || read.map->lost())) return being_changed();
+  if (read.map && writes.writes_state) let_go_of_file(read);
   auto model = std::make_unique<TorchModel>(std::move(read.module), writes, loading.spec.settings.optimize,
                                             loading.options.step, kept);
-  model->set_way(read.way, std::move(read.reason), read.map ? read.map->bytes() : 0);
+  model->set_way(read.way, std::move(read.reason), std::move(read.map));
   return model;
 }
 

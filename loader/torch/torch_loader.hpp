@@ -8,6 +8,7 @@
 
 #include "loader/model.hpp"
 #include "loader/torch/memory_account.hpp"
+#include "loader/torch/weight_map.hpp"
 
 namespace mme::loader {
 
@@ -18,6 +19,7 @@ struct LoaderOptions {
   std::uint64_t map_from = std::uint64_t{1} << 20;
   /// Mapped weights are brought into memory by the load; without, by the calls that first need them.
   bool prefault = true;
+  MapPolicy map = MapPolicy::leased;
 };
 
 /// Needs start_torch_runtime(). Members as ModelLoader says; several threads at once.

@@ -1,7 +1,12 @@
 // Our own reader against libtorch's: the same model bit for bit, whichever way its weights came in.
+#include <atomic>
 #include <filesystem>
-#include <map>
+#include <fstream>
+#include <functional>
+#include <thread>
+#include <vector>
 
+#include "loader/torch/file_lease.hpp"
 #include "loader/torch/torch_loader.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/torch/file_fixture.hpp"
@@ -30,6 +35,21 @@ constexpr LoaderOptions map_all{.map_from = 0};
 
 fs::path fixture(const std::string& name) {
   return fs::path(MME_FIXTURES) / (name + ".pt");
+}
+
+/// Four rows of answers from every weight of a file of 9 MiB.
+loader::ModelSpec save_large(ModelDirectory& directory) {
+  return directory.save(
+      ModuleBuilder()
+          .parameter("w", {1024, 1024}, 0.5F)
+          .parameter("v", {1024, 1024}, 0.25F)
+          .parameter("b", {256, 1024}, 2)
+          .define("def forward(self, x):\n"
+                  "  return torch.mm(torch.mm(x.repeat([1, 512]), self.w), self.v).sum(1) + self.b.sum()\n"));
+}
+
+loader::TensorMap two_rows() {
+  return {{"x", floats({2, 2}, {1, 2, 3, 4})}};
 }
 
 }  // namespace
@@ -138,6 +158,108 @@ TEST_CASE("an output that is a weight is copied out of the map") {
   CHECK(maps_of(spec.artifact.path) == 0);
   CHECK(values_of(outputs[0].tensor) == std::vector<float>{2, 2, 2, 2});
   CHECK(values_of(outputs[1].tensor) == std::vector<float>{2, 2});
+}
+
+TEST_CASE("C14: a model whose file is changed in any way while it is served gives unchanged answers") {
+  ModelDirectory directory;
+  const std::function<void(const std::string&)> changes[] = {
+      [](const std::string& file) { fs::resize_file(file, 0); },
+      [](const std::string& file) { std::ofstream(file, std::ios::binary) << std::string(9 * mib, 'z'); },
+      [](const std::string& file) { std::fstream(file, std::ios::in | std::ios::out) << std::string(9 * mib, 'z'); },
+      [](const std::string& file) {
+        std::ofstream(file + ".new") << "z";
+        fs::rename(file + ".new", file);
+      },
+      [](const std::string& file) { fs::remove(file); },
+  };
+  for (const auto& change : changes) {
+    const auto spec = save_large(directory);
+    const auto model = load(spec);
+    if (model->footprint().way_reason == "no read lease") {
+      WARN("no read leases on this file system");
+      return;
+    }
+    REQUIRE(model->footprint().way == LoadWay::mapped);
+    const auto expected = values_of(call(*model, two_rows()).value()[0].tensor);
+    std::atomic<bool> done{false};
+    std::atomic<int> calls{0}, wrong{0};
+    std::vector<std::thread> callers;
+    for (int i = 0; i < 2; ++i) {
+      callers.emplace_back([&] {
+        do {
+          const auto outputs = call(*model, two_rows());
+          if (!outputs || values_of((*outputs)[0].tensor) != expected) ++wrong;
+          ++calls;
+        } while (!done);
+      });
+    }
+    while (calls < 4) std::this_thread::yield();
+    change(spec.artifact.path);
+    const int before = calls;
+    while (calls < before + 4) std::this_thread::yield();
+    done = true;
+    for (auto& caller : callers) caller.join();
+    CHECK(wrong == 0);
+    CHECK(load_error(spec).code == loader::ErrorCode::settling);
+  }
+}
+
+TEST_CASE("a call that met pages which the file no longer has is settling, not an answer") {
+  ModelDirectory directory;
+  const auto spec = save_large(directory);
+  const std::ofstream writer(spec.artifact.path, std::ios::binary | std::ios::app);  // so there is no lease
+  CHECK(load(spec)->footprint().way_reason == "no read lease");
+  const auto model = load(spec, {.prefault = false, .map = loader::MapPolicy::trusted});
+  REQUIRE(model->footprint().way == LoadWay::mapped);
+  REQUIRE(call(*model, two_rows()).has_value());
+  fs::resize_file(spec.artifact.path, mib);
+  const auto first = call(*model, two_rows());
+  REQUIRE(!first);
+  CHECK(first.error().code == loader::ErrorCode::settling);
+  CHECK(call(*model, two_rows()).error().code == loader::ErrorCode::settling);
+}
+
+TEST_CASE("a model that may write to its state leaves its file before the first call") {
+  ModelDirectory directory;
+  const auto spec = directory.save(
+      ModuleBuilder().buffer("n", {mib}).define("def forward(self, x):\n  self.n += 1\n  return x + self.n[:2]\n"));
+  const auto model = load(spec);
+  CHECK(model->footprint().way == LoadWay::copied);
+  CHECK(model->footprint().mapped_bytes == 0);
+  CHECK(maps_of(spec.artifact.path) == 0);
+  CHECK(loader::FileLease::held() == 0);
+  fs::resize_file(spec.artifact.path, 0);
+  for (float n = 1; n < 4; ++n) {
+    CHECK(values_of(call(*model, {{"x", floats({2}, {0, 0})}}).value()[0].tensor) == std::vector<float>{n, n});
+  }
+}
+
+TEST_CASE("C13: a file that is opened for writing during its load is settling, whatever came of that") {
+  ModelDirectory directory;
+  const auto spec = directory.save(ModuleBuilder()
+                                       .buffer("w", {mib}, 1)
+                                       .flag("training", false)
+                                       .define("def __getstate__(self):\n  return (self.w, self.training)\n"
+                                               "def __setstate__(self, s: Tuple[Tensor, bool]) -> None:\n"
+                                               "  for i in range(300):\n    s[0].add_(1)\n"
+                                               "  self.w = s[0]\n  self.training = s[1]\n"
+                                               "def forward(self, x):\n  return x + self.w[:2]\n"));
+  for (int attempt = 0; attempt < 50; ++attempt) {  // the writer may come late
+    std::atomic<bool> loading{true};
+    std::thread writer([&] {
+      while (maps_of(spec.artifact.path) == 0 && loading) std::this_thread::yield();
+      std::fstream(spec.artifact.path, std::ios::in | std::ios::out);  // and writes nothing
+    });
+    loader::LoadContext context;
+    context.memory = std::make_shared<CountingGrant>(64 * mib);
+    const auto model = loader::TorchLoader().load(spec, context);
+    loading = false;
+    writer.join();
+    if (model) continue;
+    CHECK(model.error().code == loader::ErrorCode::settling);
+    return;
+  }
+  FAIL("no load noticed its writer");
 }
 
 }  // namespace mme::test

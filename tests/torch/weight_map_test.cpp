@@ -19,6 +19,7 @@ namespace {
 
 using loader::BlockKind;
 using loader::ByteRange;
+using loader::MapPolicy;
 using loader::MemoryAccount;
 using loader::WeightMap;
 
@@ -45,7 +46,7 @@ TEST_CASE("a map shows the file's bytes, keeps writes to itself, and is paid for
   const auto file = fixture.open();
   const auto grant = std::make_shared<CountingGrant>();
   auto account = MemoryAccount::open(grant, 0, 1);
-  auto map = WeightMap::make(*file, {{7 * page + 64, 100}, {page, 10}}, *account);
+  auto map = WeightMap::make(*file, {{7 * page + 64, 100}, {page, 10}}, MapPolicy::trusted, *account).map;
   REQUIRE(map);
   CHECK(map->bytes() == 2 * page);
   CHECK(account->bytes().tensors == 2 * page);
@@ -66,7 +67,7 @@ TEST_CASE("a map outlives the load that made it, and its bytes are back when it 
   const FileFixture fixture(std::string(loader::page_size(), 'a'));
   const auto file = fixture.open();
   auto account = MemoryAccount::open(std::make_shared<CountingGrant>(), 0);
-  auto map = WeightMap::make(*file, {{0, 64}}, *account);
+  auto map = WeightMap::make(*file, {{0, 64}}, MapPolicy::trusted, *account).map;
   CHECK(account->close_load(std::make_shared<loader::KeptBytes>()).tensors == loader::page_size());
   account.reset();
   CHECK(MemoryAccount::live() == before + 1);
@@ -80,7 +81,7 @@ TEST_CASE("prefault brings every page in and copies none") {
   const FileFixture fixture(std::string(512 * page, 'a'));
   const auto file = fixture.open();
   const auto account = MemoryAccount::open(nullptr, 0);
-  const auto map = WeightMap::make(*file, {{0, 512 * page}}, *account);
+  const auto map = WeightMap::make(*file, {{0, 512 * page}}, MapPolicy::trusted, *account).map;
   CHECK(mapped_bytes(fixture.path(), "Rss") < 512 * page);
   std::stop_source stop;
   CHECK(map->prefault(stop.get_token()));
@@ -94,11 +95,11 @@ TEST_CASE("no room for a map is said before anything is mapped") {
   const FileFixture fixture(std::string(3 * loader::page_size(), 'a'));
   const auto file = fixture.open();
   const auto account = MemoryAccount::open(std::make_shared<CountingGrant>(0, loader::page_size()), 0, 1);
-  CHECK_THROWS_AS(WeightMap::make(*file, {{0, 2 * loader::page_size()}}, *account), std::bad_alloc);
+  CHECK_THROWS_AS(WeightMap::make(*file, {{0, 2 * loader::page_size()}}, MapPolicy::trusted, *account), std::bad_alloc);
   CHECK(account->refused());
   CHECK(account->bytes().tensors == 0);
   CHECK_FALSE(fixture.is_mapped());
-  CHECK(WeightMap::make(*file, {}, *account) == nullptr);
+  CHECK(WeightMap::make(*file, {}, MapPolicy::trusted, *account).map == nullptr);
 }
 
 }  // namespace mme::test
