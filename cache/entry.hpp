@@ -81,6 +81,9 @@ struct Entry {
   std::vector<SegmentRecord*> segments;     ///< held, each once
   std::size_t private_bytes = 0;            ///< ready, evicting
   std::size_t code_bytes = 0;               ///< ready, evicting
+  std::size_t mapped_bytes = 0;             ///< ready, evicting: part of private_bytes
+  std::optional<loader::LoadWay> way;       ///< ready, evicting
+  std::string way_reason;                   ///< for status alone
 
   std::unique_ptr<loader::Model> model;
   bool stateless = true;

@@ -165,6 +165,9 @@ void Ledger::become_ready(Entry& entry, Loaded loaded, TimePoint now, Decisions&
   out.events.emplace_back(LoadEnded{entry.spec, bytes, now - entry.phase_since, std::nullopt});
   entry.model = std::move(loaded.model);
   entry.stateless = loaded.stateless;
+  entry.mapped_bytes = loaded.footprint.mapped_bytes;
+  entry.way = loaded.footprint.way;
+  entry.way_reason = std::move(loaded.footprint.way_reason);
   entry.estimate = {};
   entry.joined.clear();
   move_to(entry, Phase::ready, now);

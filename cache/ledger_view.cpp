@@ -47,6 +47,9 @@ EntryStatus Ledger::describe(const Entry& entry, TimePoint now) const {
     status.weight_bytes += segment->bytes;
     status.shared_bytes += segment->holders() > 1 ? segment->bytes : 0;
   }
+  status.mapped_bytes = entry.mapped_bytes;
+  status.way = entry.way;
+  status.way_reason = entry.way_reason;
   status.leases = entry.leases;
   status.waiting = entry.waiters.size();
   status.stateless = entry.stateless;

@@ -83,6 +83,10 @@ struct EntryStatus {
   std::size_t weight_bytes = 0;
   std::size_t code_bytes = 0;
   std::size_t shared_bytes = 0;  ///< part of weight_bytes that other entries hold too
+  std::size_t mapped_bytes = 0;  ///< part of weight_bytes that is pages of the artifact
+  /// How the weights came in, and why not mapped; nullopt while loading.
+  std::optional<loader::LoadWay> way;
+  std::string way_reason;
   std::size_t leases = 0;
   std::size_t waiting = 0;
   bool stateless = true;

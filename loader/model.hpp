@@ -11,6 +11,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "loader/error.hpp"
@@ -69,11 +70,29 @@ struct Estimate {
   std::size_t private_bytes = 0;  ///< everything else: code, objects, weights nobody can share
 };
 
+/// How a model's weights came into memory.
+enum class LoadWay {
+  mapped,  ///< pages of the file; nothing was read that nobody asked for
+  copied,  ///< by our own reader, into memory of the model's own
+  plain,   ///< by the framework's own loader, for files that ours cannot read
+};
+[[nodiscard]] constexpr std::string_view to_string(LoadWay way) noexcept {
+  switch (way) {
+    case LoadWay::mapped: return "mapped";
+    case LoadWay::copied: return "copied";
+    case LoadWay::plain: return "plain";
+  }
+  return "";
+}
+
 /// What a loaded model really holds, as measured.
 struct Footprint {
   std::vector<Segment> segments;
-  std::size_t private_bytes = 0;  ///< weights nobody else holds
+  std::size_t private_bytes = 0;  ///< weights nobody else holds, mapped ones too
   std::size_t code_bytes = 0;     ///< graphs, objects, plans
+  std::size_t mapped_bytes = 0;   ///< part of private_bytes that is pages of the file
+  LoadWay way = LoadWay::copied;
+  std::string way_reason = {};  ///< why not mapped, or not all of it; empty when there is nothing to say
 };
 
 struct LoadContext {

@@ -10,6 +10,7 @@ namespace {
 constexpr std::size_t code_growth = 16;
 constexpr std::size_t code_base = std::size_t{64} << 10;
 constexpr std::size_t block_overhead = 64;  // the allocator's header
+constexpr std::uint64_t alignment = 64;     // of tensors, as libtorch's own allocator has it
 
 std::size_t plus(std::size_t a, std::size_t b) {
   std::size_t sum = 0;
@@ -18,6 +19,22 @@ std::size_t plus(std::size_t a, std::size_t b) {
 
 bool is_weight(std::string_view record) {
   return record.starts_with("data/") || record.starts_with("constants/") || record.starts_with("tensors/");
+}
+
+/// What the weights take when all are copied, and when those are mapped that can be.
+std::size_t bytes_of(const std::vector<WeightRecord>& weights) {
+  std::size_t all_copied = 0, copied = 0;
+  std::vector<ByteRange> mapped;
+  for (const WeightRecord& weight : weights) {
+    const std::size_t block = plus(weight.bytes.size, block_overhead);
+    all_copied = plus(all_copied, block);
+    if (weight.mappable) {
+      mapped.push_back(weight.bytes);
+    } else {
+      copied = plus(copied, block);
+    }
+  }
+  return std::max(all_copied, plus(copied, total_size(pages_of(std::move(mapped)))));
 }
 
 }  // namespace
@@ -43,11 +60,15 @@ Result<ArchivePlan> plan_archive(const ZipDirectory& directory) {
     if (record == "data.pkl" || record == "constants.pkl") plan.pickles.push_back(record);
     if (record.starts_with("code/") && record.ends_with(".py")) plan.code.push_back(record);
     if (is_weight(record)) {
-      plan.weight_bytes = plus(plan.weight_bytes, plus(entry.size, block_overhead));
+      const bool mappable = !entry.deflated && entry.data_offset % alignment == 0;
+      plan.weights.push_back({record, {entry.data_offset, entry.size}, mappable});
     } else if (!record.starts_with("extra/")) {
       text = plus(text, entry.size);
     }
   }
+  std::ranges::sort(plan.code);
+  plan.has_json = has("model.json");
+  plan.weight_bytes = bytes_of(plan.weights);
   std::size_t grown = 0;
   plan.code_bytes = __builtin_mul_overflow(text, code_growth, &grown) ? SIZE_MAX : plus(grown, code_base);
   return plan;

@@ -7,16 +7,26 @@
 #include <vector>
 
 #include "loader/error.hpp"
+#include "loader/torch/page_ranges.hpp"
 #include "loader/zip_directory.hpp"
 
 namespace mme::loader {
 
+/// A record that holds the bytes of one tensor storage.
+struct WeightRecord {
+  std::string name;  ///< below the root
+  ByteRange bytes;   ///< in the file when `mappable`; the size is that of the content, inflated
+  bool mappable = false;
+};
+
 struct ArchivePlan {
-  std::string root;                  ///< the folder that holds everything, with its slash
-  std::vector<std::string> pickles;  ///< record names below the root that libtorch unpickles
-  std::vector<std::string> code;     ///< record names below the root that libtorch compiles
-  std::size_t weight_bytes = 0;      ///< tensors of data/ and constants/
-  std::size_t code_bytes = 0;        ///< a guess from above of what code and objects take once loaded
+  std::string root;                   ///< the folder that holds everything, with its slash
+  std::vector<std::string> pickles;   ///< record names below the root that libtorch unpickles
+  std::vector<std::string> code;      ///< record names below the root that libtorch compiles, sorted
+  std::vector<WeightRecord> weights;  ///< of data/ and constants/
+  bool has_json = false;              ///< a format older than pickles
+  std::size_t weight_bytes = 0;       ///< what the weights take, mapped or copied, whichever is more
+  std::size_t code_bytes = 0;         ///< a guess from above of what code and objects take once loaded
 };
 
 /// Fails with model_broken when the archive cannot be a TorchScript model; a state dict is named as such.

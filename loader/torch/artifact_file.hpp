@@ -28,6 +28,8 @@ class ArtifactFile {
   [[nodiscard]] bool failed() const noexcept { return failed_; }
   /// Whether the file still is what it was when it was opened.
   [[nodiscard]] bool unchanged() const noexcept;
+  /// For maps of the file; it stays the file's own.
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
   /// Must not outlive the file.
   [[nodiscard]] ByteSource source() const;
 

@@ -117,7 +117,41 @@ std::size_t past_string(std::string_view code, std::size_t at) {
   return at;
 }
 
+/// Arguments of the call whose opening bracket is at `open`.
+std::size_t arguments_of(std::string_view code, std::size_t open) {
+  std::size_t commas = 0, depth = 0;
+  bool pending = false;  // something since the last comma: writers end with a comma or without
+  for (std::size_t at = open; at < code.size(); ++at) {
+    const char c = code[at];
+    if (c == '"' || c == '\'') at = past_string(code, at);
+    if (c == '(' || c == '[' || c == '{') ++depth;
+    if ((c == ')' || c == ']' || c == '}') && --depth == 0) break;
+    if (depth == 1 && c == ',') {
+      ++commas;
+      pending = false;
+    } else if (at != open && c != ' ' && c != '\n') {
+      pending = true;
+    }
+  }
+  return commas + (pending ? 1 : 0);
+}
+
 }  // namespace
+
+bool calls_old_quantized_conv(std::string_view code) {
+  constexpr std::string_view prefix = "quantized.conv";
+  constexpr std::size_t new_arguments = 4;  // input, packed weight, scale, zero point
+  for (std::size_t at = 0; (at = code.find(prefix, at)) != std::string_view::npos;) {
+    at += prefix.size();
+    const std::size_t open = code.find('(', at);
+    if (open == std::string_view::npos) return false;
+    const std::string_view kind = code.substr(at, open - at);
+    const bool plain = kind == "1d" || kind == "2d" || kind == "3d";
+    const bool fused = kind == "1d_relu" || kind == "2d_relu" || kind == "3d_relu";
+    if ((plain || fused) && arguments_of(code, open) > new_arguments) return true;
+  }
+  return false;
+}
 
 std::optional<std::string> problem_in_pickle(std::string_view pickle) {
   return PickleWalk(pickle).run();

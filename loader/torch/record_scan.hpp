@@ -15,4 +15,8 @@ namespace mme::loader {
 /// The same for a code file: brackets nested so deeply that the compiler's recursion would end the stack.
 [[nodiscard]] std::optional<std::string> problem_in_code(std::string_view code);
 
+/// Whether code calls a quantized convolution as writers before 2020 did, with stride and padding as arguments of their
+/// own: such a call is rewritten by torch::jit::load, and by nobody else.
+[[nodiscard]] bool calls_old_quantized_conv(std::string_view code);
+
 }  // namespace mme::loader

@@ -9,12 +9,14 @@
 #include <new>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "loader/torch/archive_check.hpp"
 #include "loader/torch/artifact_file.hpp"
 #include "loader/torch/bounds_check.hpp"
 #include "loader/torch/c10_allocator.hpp"
 #include "loader/torch/exception_text.hpp"
+#include "loader/torch/model_reader.hpp"
 #include "loader/torch/record_scan.hpp"
 #include "loader/torch/state_analysis.hpp"
 #include "loader/torch/torch_model.hpp"
@@ -44,9 +46,14 @@ struct Opened {
   ArchivePlan plan;
 };
 
+Error being_changed() {
+  const AccountScope nobody(nullptr);
+  return fail(ErrorCode::settling, "the model file is being changed");
+}
+
 /// A file that changes under the reader looks broken; say what it is instead.
 Error blame(const ArtifactFile& file, Error error) {
-  if (!file.unchanged()) return fail(ErrorCode::settling, "the model file is being changed");
+  if (!file.unchanged()) return being_changed();
   if (file.failed()) return fail(ErrorCode::internal, "the model file could not be read");
   return error;
 }
@@ -69,21 +76,55 @@ Estimate estimate_of(const ArchivePlan& plan) {
   return estimate;
 }
 
-std::optional<std::string> problem_in_records(const ArchivePlan& plan, const std::shared_ptr<Adapter>& adapter) {
-  caffe2::serialize::PyTorchStreamReader reader(adapter);
-  const auto text = [&](const std::string& record) {
-    auto [data, size] = reader.getRecord(record);
-    return std::pair(std::move(data), size);
-  };
+using caffe2::serialize::PyTorchStreamReader;
+
+/// One load, from the open file to the module.
+struct Loading {
+  const Opened& opened;
+  const ModelSpec& spec;
+  const LoadContext& context;
+  const LoaderOptions& options;
+  MemoryAccount& account;
+};
+
+struct ReadModule {
+  torch::jit::Module module;
+  std::shared_ptr<WeightMap> map = nullptr;
+  LoadWay way = LoadWay::copied;
+  std::string reason = {};
+};
+
+std::string text_of(PyTorchStreamReader& reader, const std::string& record) {
+  const auto [data, size] = reader.getRecord(record);
+  return {static_cast<const char*>(data.get()), size};
+}
+
+/// Why only libtorch's own loader reads this archive rightly, as far as the code does not say; "" when ours does.
+std::string only_plain(const ArchivePlan& plan, PyTorchStreamReader& reader) {
+  constexpr std::uint64_t first_with_type_tags = 3;
+  if (plan.has_json) return "written before pickles were used";
+  if (reader.version() < first_with_type_tags) return "file version " + std::to_string(reader.version());
+  if (reader.hasRecord("byteorder") && text_of(reader, "byteorder") != "little") return "byte order";
+  return "";
+}
+
+/// What a look over the records that libtorch parses says.
+struct RecordLook {
+  std::optional<std::string> problem;  ///< it must not be parsed
+  std::string plain_reason;            ///< only libtorch's own loader reads it rightly; "" when ours does
+};
+
+RecordLook look_over(const ArchivePlan& plan, PyTorchStreamReader& reader) {
+  RecordLook look{std::nullopt, only_plain(plan, reader)};
   for (const std::string& record : plan.pickles) {
-    const auto [data, size] = text(record);
-    if (auto problem = problem_in_pickle({static_cast<const char*>(data.get()), size})) return record + ": " + *problem;
+    if (auto problem = problem_in_pickle(text_of(reader, record))) return {record + ": " + *problem, ""};
   }
   for (const std::string& record : plan.code) {
-    const auto [data, size] = text(record);
-    if (auto problem = problem_in_code({static_cast<const char*>(data.get()), size})) return *problem;
+    const std::string code = text_of(reader, record);
+    if (auto problem = problem_in_code(code)) return {std::move(problem), ""};
+    if (calls_old_quantized_conv(code)) look.plain_reason = "old quantized convolution";
   }
-  return std::nullopt;
+  return look;
 }
 
 Error broken(std::string what) {
@@ -91,27 +132,93 @@ Error broken(std::string what) {
   return fail(ErrorCode::model_broken, "the model cannot be loaded: " + std::string(what.c_str()));
 }
 
-Result<std::unique_ptr<TorchModel>> read_model(const Opened& opened, const ModelSpec& spec, const LoadContext& context,
-                                               std::size_t step, const std::shared_ptr<KeptBytes>& kept) {
-  const torch::jit::GraphOptimizerEnabledGuard optimizer(false);
-  const auto adapter = std::make_shared<Adapter>(*opened.file, context);
-  if (auto problem = problem_in_records(opened.plan, adapter)) return broken(*problem);
-  torch::jit::Module module = torch::jit::load(adapter, at::Device(at::kCPU));
-  if (auto problem = tensor_out_of_bounds(module)) return broken(*problem);
-  if (!module.find_method("forward")) return broken("it has no forward");
-  module.eval();
-  const WriteReport writes = find_writes(module);
-  return std::make_unique<TorchModel>(std::move(module), writes, spec.settings.optimize, step, kept);
+std::vector<ByteRange> mappable_weights(const ArchivePlan& plan) {
+  std::vector<ByteRange> ranges;
+  for (const WeightRecord& weight : plan.weights) {
+    if (weight.mappable) ranges.push_back(weight.bytes);
+  }
+  return ranges;
 }
 
-Result<std::unique_ptr<TorchModel>> read_guarded(const Opened& opened, const ModelSpec& spec,
-                                                 const LoadContext& context, MemoryAccount& account, std::size_t step,
-                                                 const std::shared_ptr<KeptBytes>& kept) {
-  const MeteredScope metered(account);
+/// Maps the weights where that is possible and worth it; else says why not.
+void map_weights(const Loading& loading, ReadModule& read) {
+  const ArchivePlan& plan = loading.opened.plan;
+  const auto ranges = mappable_weights(plan);
+  if (loading.opened.file->size() < loading.options.map_from) {
+    read.reason = "small file";
+  } else if (total_size(ranges) == 0) {
+    read.reason = plan.weights.empty() ? "no weights" : "compressed or unaligned";
+  } else {
+    auto made = WeightMap::make(*loading.opened.file, ranges, loading.options.map, loading.account);
+    read.map = std::move(made.map);
+    read.reason = made.why_not;
+    if (!read.map) return;
+    read.way = LoadWay::mapped;
+    const std::size_t copied = plan.weights.size() - ranges.size();
+    if (copied > 0) read.reason = std::to_string(copied) + " weights compressed or unaligned";
+  }
+}
+
+/// By our own reader; what it throws is in `problem`, unless it means the end of the load.
+std::optional<ReadModule> read_ours(const Loading& loading, PyTorchStreamReader& reader, std::string& problem) {
   try {
-    return read_model(opened, spec, context, step, kept);
+    ReadModule read;
+    map_weights(loading, read);
+    read.module = read_module({reader, loading.opened.plan, read.map, loading.context.stop});
+    if (read.map && loading.options.prefault && !read.map->prefault(loading.context.stop)) {
+      throw std::runtime_error("given up");
+    }
+    return read;
+  } catch (...) {
+    if (loading.account.refused() || loading.context.stop.stop_requested()) throw;
+    problem = current_exception_text();
+  }
+  return std::nullopt;
+}
+
+ReadModule read_any(const Loading& loading, const std::shared_ptr<Adapter>& adapter, PyTorchStreamReader& reader,
+                    std::string reason) {
+  if (reason.empty()) {
+    if (auto read = read_ours(loading, reader, reason)) return std::move(*read);
+    reason = "our own reader failed: " + reason;
+  }
+  return {torch::jit::load(adapter, at::Device(at::kCPU)), nullptr, LoadWay::plain, std::move(reason)};
+}
+
+/// A model that writes to its weights could lose a write while its pages are copied out of the file, so that is done
+/// before its first call.
+void let_go_of_file(ReadModule& read) {
+  read.map->leave_file();
+  read.way = LoadWay::copied;
+  read.reason = "it may write to its own state";
+}
+
+Result<std::unique_ptr<TorchModel>> read_model(const Loading& loading, const std::shared_ptr<KeptBytes>& kept) {
+  const torch::jit::GraphOptimizerEnabledGuard optimizer(false);
+  const auto adapter = std::make_shared<Adapter>(*loading.opened.file, loading.context);
+  PyTorchStreamReader reader(adapter);
+  RecordLook look = look_over(loading.opened.plan, reader);
+  if (look.problem) return broken(*look.problem);
+  ReadModule read = read_any(loading, adapter, reader, std::move(look.plain_reason));
+  if (auto problem = tensor_out_of_bounds(read.module)) return broken(*problem);
+  if (!read.module.find_method("forward")) return broken("it has no forward");
+  read.module.eval();
+  const WriteReport writes = find_writes(read.module);
+  // Copied out while `__setstate__` ran, which may write, or cut short: what is there may not be what was saved.
+  if (read.map && (read.map->detached() || read.map->lost())) return being_changed();
+  if (read.map && writes.writes_state) let_go_of_file(read);
+  auto model = std::make_unique<TorchModel>(std::move(read.module), writes, loading.spec.settings.optimize,
+                                            loading.options.step, kept);
+  model->set_way(read.way, std::move(read.reason), std::move(read.map));
+  return model;
+}
+
+Result<std::unique_ptr<TorchModel>> read_guarded(const Loading& loading, const std::shared_ptr<KeptBytes>& kept) {
+  const MeteredScope metered(loading.account);
+  try {
+    return read_model(loading, kept);
   } catch (const std::bad_alloc&) {
-    account.mark_refused();
+    loading.account.mark_refused();
     return broken("there is not enough memory");
   } catch (...) {
     return broken(current_exception_text());
@@ -140,8 +247,8 @@ Result<std::unique_ptr<Model>> TorchLoader::load(const ModelSpec& spec, LoadCont
   if (!opened) return opened.error();
   const Estimate estimate = estimate_of(opened->plan);
   const auto kept = std::make_shared<KeptBytes>();
-  const auto account = MemoryAccount::open(context.memory, estimate.private_bytes, step_);
-  auto model = read_guarded(*opened, spec, context, *account, step_, kept);
+  const auto account = MemoryAccount::open(context.memory, estimate.private_bytes, options_.step);
+  auto model = read_guarded({*opened, spec, context, options_, *account}, kept);
   const bool refused = account->refused() || !opened->file->unchanged();
   if (!model || refused) {
     const Error error = reason_of(*opened, context, *account, model ? broken("it changed") : model.error());
@@ -150,10 +257,7 @@ Result<std::unique_ptr<Model>> TorchLoader::load(const ModelSpec& spec, LoadCont
     return error;
   }
   const AccountBytes held = account->close_load(kept);
-  Footprint footprint;
-  footprint.private_bytes = held.tensors;
-  footprint.code_bytes = objects_are_metered() ? held.objects : opened->plan.code_bytes;
-  (*model)->set_footprint(std::move(footprint));
+  (*model)->set_bytes(held.tensors, objects_are_metered() ? held.objects : opened->plan.code_bytes);
   return std::unique_ptr<Model>(std::move(*model));
 }
 

@@ -3,24 +3,35 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "loader/model.hpp"
 #include "loader/torch/memory_account.hpp"
+#include "loader/torch/weight_map.hpp"
 
 namespace mme::loader {
+
+struct LoaderOptions {
+  /// Bytes by which loads and calls ask their grant for more; fewer means more traffic with the cache.
+  std::size_t step = MemoryAccount::default_step;
+  /// Files of at least so many bytes are mapped; smaller ones are copied, for a map costs pages and system calls.
+  std::uint64_t map_from = std::uint64_t{1} << 20;
+  /// Mapped weights are brought into memory by the load; without, by the calls that first need them.
+  bool prefault = true;
+  MapPolicy map = MapPolicy::leased;
+};
 
 /// Needs start_torch_runtime(). Members as ModelLoader says; several threads at once.
 class TorchLoader final : public ModelLoader {
  public:
-  /// `step`: bytes by which loads and calls ask their grant for more; fewer means more traffic with the cache.
-  explicit TorchLoader(std::size_t step = MemoryAccount::default_step) : step_(step) {}
+  explicit TorchLoader(LoaderOptions options = {}) : options_(options) {}
 
   [[nodiscard]] Result<Estimate> estimate(const ModelSpec& spec) const override;
   [[nodiscard]] Result<std::unique_ptr<Model>> load(const ModelSpec& spec, LoadContext& context) const override;
 
  private:
-  std::size_t step_;
+  LoaderOptions options_;
 };
 
 }  // namespace mme::loader

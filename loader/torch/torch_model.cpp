@@ -14,6 +14,14 @@
 #include "loader/torch/torch_runtime.hpp"
 
 namespace mme::loader {
+namespace {
+
+/// Whoever calls again names the new file, which is another artifact.
+Error cut_short() {
+  return fail(ErrorCode::settling, "the model file was cut short while the model was in use");
+}
+
+}  // namespace
 
 TorchModel::TorchModel(torch::jit::Module module, const WriteReport& writes, bool optimize, std::size_t step,
                        std::shared_ptr<KeptBytes> kept)
@@ -29,12 +37,25 @@ TorchModel::TorchModel(torch::jit::Module module, const WriteReport& writes, boo
   if (!stateless_) std::fill(copied_arguments_.begin(), copied_arguments_.end(), true);
 }
 
+void TorchModel::set_way(LoadWay way, std::string reason, std::shared_ptr<WeightMap> map) {
+  footprint_.way = way;
+  footprint_.way_reason = std::move(reason);
+  footprint_.mapped_bytes = way == LoadWay::mapped ? map->bytes() : 0;
+  map_ = std::move(map);
+}
+
+void TorchModel::set_bytes(std::size_t tensors, std::size_t code) {
+  footprint_.private_bytes = tensors;
+  footprint_.code_bytes = code;
+}
+
 Result<TensorMap> TorchModel::infer(const TensorMap& inputs, CallContext& context) {
   enter_torch_thread();
   const auto bound = loader::bind(signature_, inputs);
   if (!bound) return bound.error();
   if (Clock::now() >= context.deadline)
     return fail(ErrorCode::deadline_exceeded, "the deadline passed before the call");
+  if (lost()) return cut_short();
   const auto call = MemoryAccount::open(context.memory, context.granted_bytes, step_);
   const auto outputs = MemoryAccount::open_for_outputs(context.memory);
   auto result = run(inputs, *bound, *call, *outputs);
@@ -43,6 +64,8 @@ Result<TensorMap> TorchModel::infer(const TensorMap& inputs, CallContext& contex
   context.peak_bytes = std::max(call->peak(), left.tensors + left.objects + sent.tensors + sent.objects);
   const bool refused = call->refused() || outputs->refused();
   call->close_call(kept_);
+  // Last of all: what was computed from pages that are gone looks like any other answer.
+  if (lost()) return cut_short();
   if (refused) return fail(ErrorCode::activations, "the call needs more memory than there is room for");
   return result;
 }

@@ -10,6 +10,7 @@
 #include "loader/model.hpp"
 #include "loader/torch/memory_account.hpp"
 #include "loader/torch/state_analysis.hpp"
+#include "loader/torch/weight_map.hpp"
 
 namespace mme::loader {
 
@@ -24,8 +25,11 @@ class TorchModel final : public Model {
   [[nodiscard]] Footprint footprint() const override { return footprint_; }
   [[nodiscard]] bool stateless() const override { return stateless_; }
 
-  /// Once, by the loader, when everything is loaded and counted.
-  void set_footprint(Footprint footprint) { footprint_ = std::move(footprint); }
+  [[nodiscard]] const torch::jit::Module& module() const noexcept { return module_; }
+
+  /// Both once, by the loader, before anybody else sees the model.
+  void set_way(LoadWay way, std::string reason, std::shared_ptr<WeightMap> map);
+  void set_bytes(std::size_t tensors, std::size_t code);
 
  private:
   Result<TensorMap> run(const TensorMap& inputs, const std::vector<Bound>& bound, MemoryAccount& call,
@@ -33,10 +37,13 @@ class TorchModel final : public Model {
   Result<TensorMap> run_unguarded(const TensorMap& inputs, const std::vector<Bound>& bound, MemoryAccount& call,
                                   MemoryAccount& outputs);
 
+  [[nodiscard]] bool lost() const noexcept { return map_ && map_->lost(); }
+
   torch::jit::Module module_;
   torch::jit::Method forward_;
   Signature signature_;
   Footprint footprint_;
+  std::shared_ptr<WeightMap> map_;  // null when no weight lies in a file
   const bool stateless_;
   std::vector<bool> copied_arguments_;
   const bool optimize_;

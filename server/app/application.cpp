@@ -76,6 +76,15 @@ std::set<std::string> names_at_start(const Settings& settings) {
   return names;
 }
 
+loader::MapPolicy map_policy(MapFiles files) {
+  switch (files) {
+    case MapFiles::leased: return loader::MapPolicy::leased;
+    case MapFiles::trusted: return loader::MapPolicy::trusted;
+    case MapFiles::off: return loader::MapPolicy::off;
+  }
+  return loader::MapPolicy::off;
+}
+
 void access_line(Metrics& metrics, const AccessLine& line) {
   metrics.request({line.record, line.status, line.seconds});
   log_request(line);
@@ -87,6 +96,7 @@ Application::Application(Sources sources, Resolved resolved, Resources resources
     : settings_(resolved.settings),
       cores_(resources.machine.cores()),
       metrics_(MME_VERSION, settings_.metrics.per_model),
+      loader_(loader::LoaderOptions{.prefault = settings_.cache.prefault, .map = map_policy(settings_.cache.map)}),
       catalog_(settings_.repository.path),
       reaper_({.name = "mme-reaper", .threads = 1, .nice = 5, .enter_thread = {}}),
       loads_({.name = "mme-load",

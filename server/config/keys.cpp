@@ -90,6 +90,12 @@ Key text(std::string_view name, At at) {
 }
 
 template <class At>
+Key truth(std::string_view name, At at) {
+  return {name, [=](Settings& s, const Value& v) { return store(read_truth(v), at(s)); },
+          [=](const Settings& s) { return std::string(at(s) ? "true" : "false"); }};
+}
+
+template <class At>
 Key names(std::string_view name, At at) {
   return {name, [=](Settings& s, const Value& v) { return store(read_names(v), at(s)); },
           [=](const Settings& s) { return show(at(s)); }};
@@ -103,18 +109,25 @@ Key at_start(Key key) {
 
 constexpr std::pair<std::string_view, Mode> kModes[] = {
     {"self_managed", Mode::self_managed}, {"platform", Mode::platform}, {"single", Mode::single}};
+constexpr std::pair<std::string_view, MapFiles> kMaps[] = {
+    {"leased", MapFiles::leased}, {"trusted", MapFiles::trusted}, {"off", MapFiles::off}};
 
-Complaint read_mode(Settings& settings, const Value& value) {
-  for (const auto& [word, mode] : kModes) {
-    if (is_word(value, word)) return settings.mode = mode, std::nullopt;
-  }
-  return "must be self_managed, platform or single";
-}
-
-std::string show_mode(const Settings& settings) {
-  const auto* found = std::find_if(std::begin(kModes), std::end(kModes),
-                                   [&](const auto& candidate) { return candidate.second == settings.mode; });
-  return std::string(found->first);
+template <class Word, std::size_t N, class At>
+Key word(std::string_view name, const std::pair<std::string_view, Word> (&words)[N], At at) {
+  return {name,
+          [&words, at](Settings& s, const Value& v) -> Complaint {
+            std::string list;
+            for (std::size_t i = 0; i < N; ++i) {
+              if (is_word(v, words[i].first)) return at(s) = words[i].second, std::nullopt;
+              list += (i == 0 ? "" : i + 1 == N ? " or " : ", ") + std::string(words[i].first);
+            }
+            return "must be " + list;
+          },
+          [&words, at](const Settings& s) {
+            const auto* found = std::find_if(std::begin(words), std::end(words),
+                                             [&](const auto& candidate) { return candidate.second == at(s); });
+            return std::string(found->first);
+          }};
 }
 
 Complaint read_log_level(Settings& settings, const Value& value) {
@@ -149,7 +162,7 @@ std::string show(const std::vector<TensorOptions>& tensors) {
 
 std::vector<Key> make_keys() {
   return {
-      at_start({"mode", read_mode, show_mode}),
+      at_start(word("mode", kModes, MME_AT(mode))),
       at_start(text("repository.path", MME_AT(repository.path))),
       at_start(text("listeners.host", MME_AT(listener.host))),
       at_start(count("listeners.port", MME_AT(listener.port), 0, 65535)),
@@ -164,6 +177,8 @@ std::vector<Key> make_keys() {
       duration("cache.claim_after", MME_AT(cache.claim_after)),
       duration("cache.load_timeout", MME_AT(cache.load_timeout)),
       duration_or_off("cache.idle_unload", MME_AT(cache.idle_unload)),
+      at_start(truth("cache.prefault", MME_AT(cache.prefault))),
+      at_start(word("cache.map", kMaps, MME_AT(cache.map))),
       names("cache.pinned", MME_AT(cache.pinned)),
       names("cache.preload", MME_AT(cache.preload)),
       size("limits.body", MME_AT(limits.body)),

@@ -22,6 +22,13 @@ enum class Mode {
   single,        ///< one model, loaded at start, serves /invocations
 };
 
+/// Which model files are mapped instead of copied.
+enum class MapFiles {
+  leased,   ///< those that nobody can write to without our being told first
+  trusted,  ///< all: their owner replaces and never rewrites them
+  off,      ///< none
+};
+
 /// How a rewritten artifact takes the place of the one in memory.
 enum class Replace {
   beside,   ///< loaded beside the old one; refused when there is no room for both
@@ -84,6 +91,8 @@ struct Settings {
     milliseconds claim_after{1'000};
     milliseconds load_timeout{300'000};
     std::optional<milliseconds> idle_unload;  ///< off
+    bool prefault = true;                     ///< loads bring mapped weights into memory
+    MapFiles map = MapFiles::leased;
     std::vector<std::string> pinned;
     std::vector<std::string> preload;
   } cache;

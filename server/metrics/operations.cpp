@@ -58,6 +58,9 @@ void add_entry(std::string& out, const cache::EntryStatus& entry) {
   add(out, "weight_bytes", entry.weight_bytes);
   add(out, "code_bytes", entry.code_bytes);
   add(out, "shared_bytes", entry.shared_bytes);
+  add(out, "mapped_bytes", entry.mapped_bytes);
+  if (entry.way) add(out, "loaded", to_string(*entry.way));
+  if (!entry.way_reason.empty()) add(out, "loaded_reason", std::string_view(entry.way_reason));
   add(out, "running", entry.leases);
   add(out, "waiting", entry.waiting);
   add_flag(out, "stateful", !entry.stateless);

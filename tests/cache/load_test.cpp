@@ -77,6 +77,23 @@ TEST_CASE("Room is claimed before a byte is read, and the measured size is charg
   CHECK(bench.cache().used().code == 10);
 }
 
+TEST_CASE("Which way the weights came in is told once they are there") {
+  Bench bench(small(100));
+  FakeArtifact artifact;
+  artifact.footprint.private_bytes = 30;
+  artifact.footprint.mapped_bytes = 20;
+  artifact.footprint.way = loader::LoadWay::mapped;
+  artifact.footprint.way_reason = "1 weights compressed or unaligned";
+  bench.loader.put("a", artifact);
+  bench.acquire("a");
+  bench.loads.run_one();
+  CHECK_FALSE(bench.status_of("a")->way);
+  bench.loads.run_one();
+  CHECK(bench.status_of("a")->way == loader::LoadWay::mapped);
+  CHECK(bench.status_of("a")->way_reason == "1 weights compressed or unaligned");
+  CHECK(bench.status_of("a")->mapped_bytes == 20);
+}
+
 TEST_CASE("A load that outgrows its estimate takes free room while it reads") {
   Bench bench(small(100));
   FakeArtifact artifact;

@@ -97,4 +97,14 @@ TEST_CASE("every pool of threads is told its size before exec") {
   CHECK(policy == "PASSIVE");
 }
 
+TEST_CASE("old quantized convolutions are told by their arguments") {
+  CHECK_FALSE(calls_old_quantized_conv("y = ops.quantized.conv2d(x, self.p, 0.5, 3)\n"));
+  CHECK_FALSE(calls_old_quantized_conv("y = ops.quantized.conv2d_relu(f(x, [1, 2]), self.p, 0.5, 3, )\n"));
+  CHECK_FALSE(calls_old_quantized_conv("y = ops.quantized.conv2d_prepack(w, b, [1], [0], [1], 1)\n"));
+  CHECK_FALSE(calls_old_quantized_conv("y = ops.quantized.linear(x, p, 1, 2, 3, 4, 5)\n"));
+  CHECK(calls_old_quantized_conv("y = ops.quantized.conv2d(x, p, [1, 1], [0, 0], [1, 1], 1, 0.5, 3)\n"));
+  CHECK(calls_old_quantized_conv("a = quantized.conv1d(x, p, 1., 0)\nb = quantized.conv3d_relu(x, \"(,\", 1, 2, 3)"));
+  CHECK_FALSE(calls_old_quantized_conv("y = ops.quantized.conv2d"));
+}
+
 }  // namespace mme::loader

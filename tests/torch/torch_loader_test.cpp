@@ -50,7 +50,7 @@ TEST_CASE("the footprint is what the load holds: every weight once, and little m
   const auto model = load(spec);
   const auto footprint = model->footprint();
   CHECK(footprint.private_bytes >= 4 * mib);
-  CHECK(footprint.private_bytes < 4 * mib + 4096);
+  CHECK(footprint.private_bytes <= 4 * mib + 4096);  // it begins within a page
   CHECK(footprint.code_bytes > 1000);
   CHECK(footprint.code_bytes < mib / 4);
   // Under a sanitizer nothing meters objects, and the code is only estimated itself.
@@ -159,7 +159,7 @@ TEST_CASE("a load that finds no room is undone and says so, wherever that happen
     grant->refuse_from(n);
     LoadContext context;
     context.memory = grant;
-    const auto model = TorchLoader(1).load(spec, context);
+    const auto model = TorchLoader({.step = 1}).load(spec, context);
     if (model) {
       CHECK(values_of(call(**model, one_two).value()[0].tensor) == std::vector<float>{3, 4});
       CHECK((*model)->footprint().private_bytes >= 800'000);

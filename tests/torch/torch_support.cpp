@@ -1,7 +1,6 @@
 #include "tests/torch/torch_support.hpp"
 
 #include <caffe2/serialize/inline_container.h>
-#include <sys/stat.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/torch.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include "loader/torch/torch_loader.hpp"
 #include "loader/torch/torch_runtime.hpp"
 #include "tests/support/zip_writer.hpp"
+#include "tests/torch/file_fixture.hpp"
 // glog, which libtorch includes, has macros of the same names.
 #undef CHECK
 #undef CHECK_EQ
@@ -139,11 +139,7 @@ std::string ModelDirectory::content(const loader::ModelSpec& spec) {
 }
 
 loader::ArtifactId identify(const std::filesystem::path& file) {
-  struct stat found {};
-  if (stat(file.c_str(), &found) != 0) FAIL("no such file");
-  const auto ns = [](const timespec& t) { return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec; };
-  return {file.string(),     found.st_dev,     found.st_ino, static_cast<std::uint64_t>(found.st_size),
-          ns(found.st_mtim), ns(found.st_ctim)};
+  return artifact_of(file);
 }
 
 void start_torch() {
@@ -155,10 +151,10 @@ void start_torch() {
   static_cast<void>(started);
 }
 
-std::unique_ptr<loader::Model> load(const loader::ModelSpec& spec) {
+std::unique_ptr<loader::Model> load(const loader::ModelSpec& spec, const loader::LoaderOptions& options) {
   loader::LoadContext context;
   context.memory = std::make_shared<CountingGrant>(std::size_t{1} << 40);
-  auto model = loader::TorchLoader().load(spec, context);
+  auto model = loader::TorchLoader(options).load(spec, context);
   if (!model) FAIL(model.error().message);
   return std::move(*model);
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "loader/model.hpp"
+#include "loader/torch/torch_loader.hpp"
 #include "tests/torch/counting_grant.hpp"
 
 namespace mme::test {
@@ -55,6 +56,7 @@ class ModelDirectory {
   loader::ModelSpec rewritten(const loader::ModelSpec& spec,
                               const std::function<std::string(const std::string&, std::string)>& edit);
   [[nodiscard]] std::string path(const loader::ModelSpec& spec) const { return spec.artifact.path; }
+  [[nodiscard]] const std::filesystem::path& folder() const { return directory_; }
   [[nodiscard]] static std::string content(const loader::ModelSpec& spec);
 
  private:
@@ -70,7 +72,8 @@ class ModelDirectory {
 void start_torch();
 
 /// Loads with a grant that gives everything; fails the test when it does not load.
-[[nodiscard]] std::unique_ptr<loader::Model> load(const loader::ModelSpec& spec);
+[[nodiscard]] std::unique_ptr<loader::Model> load(const loader::ModelSpec& spec,
+                                                  const loader::LoaderOptions& options = {});
 [[nodiscard]] loader::Error load_error(const loader::ModelSpec& spec);
 
 [[nodiscard]] loader::Tensor floats(loader::Shape shape, std::vector<float> values);

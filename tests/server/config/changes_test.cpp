@@ -48,7 +48,7 @@ TEST_CASE("what the program is built around takes a restart", "[reload]") {
   }
   CHECK(keys_at_restart == Lines{"mode", "repository.path", "listeners.host", "listeners.port", "admin.token_file",
                                  "threads.io", "threads.compute", "threads.loader", "threads.intra_op",
-                                 "limits.running_calls", "metrics.per_model"});
+                                 "cache.prefault", "cache.map", "limits.running_calls", "metrics.per_model"});
 }
 
 TEST_CASE("a new token takes a restart and is not told", "[reload]") {

@@ -40,6 +40,8 @@ cache:
   claim_after: 250ms
   load_timeout: 1m
   idle_unload: 2h
+  prefault: false
+  map: trusted
   pinned: [a, team/b]
   preload:
     - c
@@ -69,6 +71,8 @@ models:
   CHECK(s.cache.claim_after == 250ms);
   CHECK(s.cache.load_timeout == 1min);
   CHECK(s.cache.idle_unload == milliseconds(2h));
+  CHECK_FALSE(s.cache.prefault);
+  CHECK(s.cache.map == MapFiles::trusted);
   CHECK(s.cache.pinned == Lines{"a", "team/b"});
   CHECK(s.cache.preload == Lines{"c"});
   CHECK(s.limits.body == 1'048'576);
@@ -91,7 +95,7 @@ models:
   CHECK(s.options_of("a").pinned);
   CHECK_FALSE(s.options_of("other").pinned);
   CHECK(draft.origin("cache.room_wait").text() == "file x.yaml:12");
-  CHECK(draft.origin("models.team/bert.v2.pinned").text() == "file x.yaml:25");
+  CHECK(draft.origin("models.team/bert.v2.pinned").text() == "file x.yaml:27");
   // All keys but none twice: a key that is added to the table must be added here.
   for (const auto& key : keys()) {
     INFO(key.name);

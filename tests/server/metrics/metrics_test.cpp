@@ -26,6 +26,9 @@ cache::CacheStatus some_status() {
   entry.spec = model("m\"quote");
   entry.state = cache::ModelState::ready;
   entry.weight_bytes = 100;
+  entry.mapped_bytes = 90;
+  entry.way = loader::LoadWay::mapped;
+  entry.way_reason = "2 weights compressed or unaligned";
   entry.eviction_rank = 0;
   status.entries.push_back(entry);
   return status;
@@ -93,6 +96,9 @@ TEST_CASE("/status is JSON whatever the names are", "[metrics]") {
   CHECK(json["memory"]["used_bytes"] == 21);
   CHECK(json["memory"]["reserve_bytes"] == 7);
   CHECK(json["models"][0]["name"] == "m\"quote");
+  CHECK(json["models"][0]["mapped_bytes"] == 90);
+  CHECK(json["models"][0]["loaded"] == "mapped");
+  CHECK(json["models"][0]["loaded_reason"] == "2 weights compressed or unaligned");
   CHECK(json["models"][0]["goes_next_rank"] == 0);
 }
 

@@ -1,0 +1,32 @@
+// The last net under mapped files: a page that the file no longer has becomes zeros instead of the end of the process.
+// Decides nothing; who holds the map asks whether it was lost before it passes on what was computed with it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace mme::loader {
+
+/// One map under watch. At a SIGBUS inside it, everything past the file's new end becomes zero pages at once and the
+/// map is marked, before the thread that met it goes on.
+class WatchedMap {
+ public:
+  /// The range is a map of `descriptor` from byte `offset` on. The descriptor must stay open as long as this lives; the
+  /// range must stay mapped as long. watched() is false when there are too many.
+  WatchedMap(std::byte* begin, std::size_t size, int descriptor, std::uint64_t offset) noexcept;
+  ~WatchedMap();
+  WatchedMap(const WatchedMap&) = delete;
+  WatchedMap& operator=(const WatchedMap&) = delete;
+
+  [[nodiscard]] bool watched() const noexcept { return slot_ != nullptr; }
+  /// Whether zeros were put in. Any thread.
+  [[nodiscard]] bool lost() const noexcept;
+
+  struct Slot;
+
+ private:
+  Slot* slot_;
+};
+
+}  // namespace mme::loader

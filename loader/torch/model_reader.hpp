@@ -1,0 +1,29 @@
+// Reads the module of a TorchScript archive without torch::jit::load, so that each weight may be mapped or copied.
+// Uses libtorch's own unpickler and compiler; decides only where tensors lie.
+#pragma once
+
+#include <caffe2/serialize/inline_container.h>
+#include <torch/csrc/jit/api/module.h>
+
+#include <memory>
+#include <stop_token>
+
+#include "loader/torch/archive_check.hpp"
+#include "loader/torch/weight_map.hpp"
+
+namespace mme::loader {
+
+struct ArchiveParts {
+  caffe2::serialize::PyTorchStreamReader& reader;
+  const ArchivePlan& plan;
+  /// Holds the weights that plan says are mappable; null: all are copied.
+  std::shared_ptr<WeightMap> map;
+  std::stop_token stop;  ///< looked at between records
+};
+
+/// Like torch::jit::load to the CPU, for archives of version 3 and later without model.json and old quantized
+/// convolutions. A storage has the size of its record, whatever the pickle says of it. Throws what libtorch throws, and
+/// whenever the archive is not as expected; runs the model's `__setstate__`.
+[[nodiscard]] torch::jit::Module read_module(const ArchiveParts& parts);
+
+}  // namespace mme::loader

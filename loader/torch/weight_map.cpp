@@ -1,0 +1,136 @@
+#include "loader/torch/weight_map.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <utility>
+
+namespace mme::loader {
+namespace {
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22  // Linux 5.14; older headers lack it
+#endif
+
+/// In one system call where the kernel can; else by touching each page.
+void bring_in(const std::byte* begin, std::size_t size) noexcept {
+  if (madvise(const_cast<std::byte*>(begin), size, MADV_POPULATE_READ) == 0 || errno != EINVAL) return;
+  for (std::size_t at = 0; at < size; at += page_size()) {
+    static_cast<void>(*static_cast<const volatile std::byte*>(begin + at));
+  }
+}
+
+/// The same bytes at the same addresses, in memory of our own. Whoever reads them meanwhile sees the one or the other.
+bool replace_by_copy(std::byte* begin, std::size_t size) noexcept {
+  void* copy = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (copy == MAP_FAILED) return false;
+  std::memcpy(copy, begin, size);
+  if (mremap(copy, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, begin) != MAP_FAILED) return true;
+  munmap(copy, size);
+  return false;
+}
+
+ByteRange span_of(const std::vector<ByteRange>& pages) {
+  return {pages.front().offset, pages.back().end() - pages.front().offset};
+}
+
+}  // namespace
+
+WeightMap::WeightMap(std::vector<ByteRange> pages, MemoryAccount& account) noexcept
+    : pages_(std::move(pages)), span_(span_of(pages_)), account_(account) {}
+
+WeightMap::Made WeightMap::make(const ArtifactFile& file, const std::vector<ByteRange>& weights, MapPolicy policy,
+                                MemoryAccount& account) {
+  if (policy == MapPolicy::off) return {nullptr, "mapping is off"};
+  std::vector<ByteRange> pages = pages_of(weights);
+  if (pages.empty()) return {nullptr, "no weights"};
+  const std::size_t charged = total_size(pages);
+  const std::shared_ptr<WeightMap> map(new WeightMap(std::move(pages), account));
+  if (!account.charge(charged, BlockKind::tensor)) {
+    map->charged_ = false;
+    throw std::bad_alloc();
+  }
+  if (const char* problem = map->open(file, policy)) return {nullptr, problem};
+  return {map, ""};
+}
+
+/// Why not; null when the file is mapped. The lease comes first, then one more look at the file, then the map.
+const char* WeightMap::open(const ArtifactFile& file, MapPolicy policy) {
+  descriptor_ = fcntl(file.descriptor(), F_DUPFD_CLOEXEC, 0);
+  if (descriptor_ < 0) return "no file descriptor left";
+  lease_ = FileLease::take(descriptor_, [this] { detach(); });
+  if (!lease_ && policy != MapPolicy::trusted) return "no read lease";
+  if (!file.unchanged()) return "the file changed";
+  if (!map_file()) return "the system has no map left";
+  watch_ = std::make_unique<WatchedMap>(base_, span_.size, descriptor_, span_.offset);
+  return watch_->watched() ? nullptr : "too many maps";
+}
+
+bool WeightMap::map_file() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (detached()) return false;  // a writer came before there was anything to copy
+  // Without MAP_NORESERVE the kernel would count all of it as memory that may be written.
+  void* base = mmap(nullptr, span_.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, descriptor_,
+                    static_cast<off_t>(span_.offset));
+  if (base == MAP_FAILED) return false;
+  base_ = static_cast<std::byte*>(base);
+  return true;
+}
+
+bool WeightMap::prefault(const std::stop_token& stop) const noexcept {
+  constexpr std::size_t portion = std::size_t{8} << 20;
+  for (const ByteRange& range : pages_) {
+    std::byte* const begin = at(range.offset);
+    madvise(begin, range.size, MADV_WILLNEED);
+    for (std::size_t done = 0; done < range.size; done += portion) {
+      if (stop.stop_requested()) return false;
+      bring_in(begin + done, std::min<std::size_t>(portion, range.size - done));
+    }
+  }
+  return true;
+}
+
+void WeightMap::detach() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (detached()) return;
+  if (base_ != nullptr && !copy_pages()) lost_.store(true, std::memory_order_release);
+  detached_.store(true, std::memory_order_release);
+}
+
+void WeightMap::leave_file() noexcept {
+  detach();
+  lease_.reset();
+  if (watch_ && watch_->lost()) lost_.store(true, std::memory_order_release);
+  watch_.reset();
+  close(std::exchange(descriptor_, -1));
+}
+
+bool WeightMap::copy_pages() noexcept {
+  constexpr std::size_t portion = std::size_t{16} << 20;  // memory that is held twice, for a moment
+  std::uint64_t end = span_.offset;
+  for (const ByteRange& range : pages_) {
+    const std::size_t gap = range.offset - end;  // no weight lies there
+    if (gap > 0) mmap(at(end), gap, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    for (std::size_t done = 0; done < range.size; done += portion) {
+      const std::size_t size = std::min<std::size_t>(portion, range.size - done);
+      if (!replace_by_copy(at(range.offset + done), size)) return false;
+    }
+    end = range.end();
+  }
+  return true;
+}
+
+WeightMap::~WeightMap() {
+  lease_.reset();  // first: it may be detaching
+  watch_.reset();
+  if (base_ != nullptr) munmap(base_, span_.size);
+  if (descriptor_ >= 0) close(descriptor_);
+  if (charged_) account_.release(bytes(), BlockKind::tensor);
+}
+
+}  // namespace mme::loader

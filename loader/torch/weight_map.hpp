@@ -1,0 +1,86 @@
+// The weights of one model file, mapped instead of read, and shared by every tensor that lies in them.
+// No libtorch: storages hold a WeightMap, which is all that ties them to the file.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <vector>
+
+#include "loader/torch/artifact_file.hpp"
+#include "loader/torch/file_lease.hpp"
+#include "loader/torch/lost_pages.hpp"
+#include "loader/torch/memory_account.hpp"
+#include "loader/torch/page_ranges.hpp"
+
+namespace mme::loader {
+
+/// Which files may be mapped.
+enum class MapPolicy {
+  leased,   ///< those that nobody can write to without our being told first
+  trusted,  ///< all: whoever owns them promises to replace and never to rewrite them
+  off,      ///< none
+};
+
+/// One private, writable map: what is written to it is seen by this model alone, and never by the file.
+/// It is charged to the account that it was made for, page by page that holds a weight, until it is unmapped.
+/// States: mapped -> detached, when a writer comes to the file: its pages become memory of our own, at the same
+/// addresses and under running calls, before the writer goes on. Members may be called from any thread.
+class WeightMap {
+ public:
+  struct Made {
+    std::shared_ptr<WeightMap> map;  ///< null: copy the weights instead
+    const char* why_not = "";
+  };
+  /// Maps the pages that hold `weights`, which are ranges of `file`.
+  /// Throws std::bad_alloc when the account refuses the bytes (it says so then).
+  static Made make(const ArtifactFile& file, const std::vector<ByteRange>& weights, MapPolicy policy,
+                   MemoryAccount& account);
+  ~WeightMap();
+  WeightMap(const WeightMap&) = delete;
+  WeightMap& operator=(const WeightMap&) = delete;
+
+  /// Where a byte of the file lies that belongs to one of the weights.
+  [[nodiscard]] std::byte* at(std::uint64_t offset) const noexcept { return base_ + (offset - span_.offset); }
+  /// Brings the weights into memory, in order, so that no call waits for the disk. Reads only: a page that is written
+  /// to would be a copy. False: `stop` was requested.
+  bool prefault(const std::stop_token& stop) const noexcept;
+  /// Copies the pages out of the file. Calls may read them meanwhile, but what they write may be lost.
+  /// When there is no memory for that, the map is lost().
+  void detach() noexcept;
+
+  /// Detaches for good: no lease, no descriptor. Only before anybody else sees the map.
+  void leave_file() noexcept;
+
+  [[nodiscard]] bool detached() const noexcept { return detached_.load(std::memory_order_acquire); }
+  /// The file was cut short and zeros stand for what is gone: nothing that was computed since may be passed on.
+  [[nodiscard]] bool lost() const noexcept {
+    return lost_.load(std::memory_order_acquire) || (watch_ && watch_->lost());
+  }
+  /// Bytes that are charged.
+  [[nodiscard]] std::size_t bytes() const noexcept { return total_size(pages_); }
+
+ private:
+  WeightMap(std::vector<ByteRange> pages, MemoryAccount& account) noexcept;
+
+  const char* open(const ArtifactFile& file, MapPolicy policy);
+  bool map_file() noexcept;
+  bool copy_pages() noexcept;
+
+  const std::vector<ByteRange> pages_;  // of the file, in order
+  const ByteRange span_;                // from the first page to the last
+  MemoryAccount& account_;              // lives as long as it is charged
+  bool charged_ = true;
+  int descriptor_ = -1;        // the lease and the watch need it
+  std::byte* base_ = nullptr;  // set once, before anybody else sees the map
+  std::mutex mutex_;           // held while pages are mapped or copied
+  std::atomic<bool> detached_{false};
+  std::atomic<bool> lost_{false};
+  std::unique_ptr<WatchedMap> watch_;
+  std::unique_ptr<FileLease> lease_;
+};
+
+}  // namespace mme::loader
