@@ -1,0 +1,47 @@
+// mme_bench [ROW...]: prints one table of ratios. Not a test: nothing here passes or fails.
+#include <cstring>
+
+#include "loader/torch/torch_runtime.hpp"
+#include "tests/bench/bench_row.hpp"
+
+namespace {
+
+struct Row {
+  const char* name;
+  void (*run)();
+};
+
+constexpr Row kRows[] = {
+    {"load", &mme::bench::load},           {"first_answer", &mme::bench::first_answer},
+    {"cold_disk", &mme::bench::cold_disk}, {"memory_return", &mme::bench::memory_return},
+    {"isolation", &mme::bench::isolation}, {"budget_truth", &mme::bench::budget_truth},
+};
+
+const Row* find(const char* name) {
+  for (const Row& row : kRows) {
+    if (std::strcmp(row.name, name) == 0) return &row;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<const Row*> wanted;
+  for (int i = 1; i < argc; ++i) {
+    wanted.push_back(find(argv[i]));
+    if (wanted.back() == nullptr) {
+      std::fprintf(stderr, "no row is called %s; there are", argv[i]);
+      for (const Row& row : kRows) std::fprintf(stderr, " %s", row.name);
+      std::fprintf(stderr, "\n");
+      return 2;
+    }
+  }
+  if (wanted.empty()) {
+    for (const Row& row : kRows) wanted.push_back(&row);
+  }
+  mme::loader::start_torch_runtime(1);
+  mme::bench::print_head();
+  for (const Row* row : wanted) row->run();
+  return 0;
+}
