@@ -128,7 +128,8 @@ std::vector<std::string> bits(const loader::TensorMap& outputs) {
 std::unique_ptr<loader::Model> load_without_steps(const loader::ModelSpec& spec) {
   loader::LoadContext context;
   context.memory = std::make_shared<CountingGrant>(std::size_t{1} << 30);
-  return loader::TorchLoader({.step = 1}).load(spec, context).value();  // asks for each block, so that each can be refused
+  // Asks for each block, so that each can be refused.
+  return loader::TorchLoader({.step = 1}).load(spec, context).value();
 }
 
 /// One call that is refused room from the n-th time on that it asks. True when it asked less often and answered.
