@@ -17,6 +17,8 @@ namespace {
 #define MADV_POPULATE_READ 22  // Linux 5.14; older headers lack it
 #endif
 
+std::atomic<std::size_t> in_files{0};
+
 /// In one system call where the kernel can; else by touching each page.
 void bring_in(const std::byte* begin, std::size_t size) noexcept {
   if (madvise(const_cast<std::byte*>(begin), size, MADV_POPULATE_READ) == 0 || errno != EINVAL) return;
@@ -79,6 +81,7 @@ bool WeightMap::map_file() noexcept {
                     static_cast<off_t>(span_.offset));
   if (base == MAP_FAILED) return false;
   base_ = static_cast<std::byte*>(base);
+  in_files.fetch_add(bytes());
   return true;
 }
 
@@ -98,6 +101,7 @@ bool WeightMap::prefault(const std::stop_token& stop) const noexcept {
 void WeightMap::detach() noexcept {
   const std::lock_guard lock(mutex_);
   if (detached()) return;
+  if (base_ != nullptr) in_files.fetch_sub(bytes());
   if (base_ != nullptr && !copy_pages()) lost_.store(true, std::memory_order_release);
   detached_.store(true, std::memory_order_release);
 }
@@ -125,9 +129,14 @@ bool WeightMap::copy_pages() noexcept {
   return true;
 }
 
+std::size_t WeightMap::bytes_in_files() noexcept {
+  return in_files.load();
+}
+
 WeightMap::~WeightMap() {
   lease_.reset();  // first: it may be detaching
   watch_.reset();
+  if (base_ != nullptr && !detached()) in_files.fetch_sub(bytes());
   if (base_ != nullptr) munmap(base_, span_.size);
   if (descriptor_ >= 0) close(descriptor_);
   if (charged_) account_.release(bytes(), BlockKind::tensor);

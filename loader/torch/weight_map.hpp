@@ -62,6 +62,8 @@ class WeightMap {
   }
   /// Bytes that are charged.
   [[nodiscard]] std::size_t bytes() const noexcept { return total_size(pages_); }
+  /// Of all maps in the process that are not detached: what is charged and is no anonymous memory.
+  [[nodiscard]] static std::size_t bytes_in_files() noexcept;
 
  private:
   WeightMap(std::vector<ByteRange> pages, MemoryAccount& account) noexcept;

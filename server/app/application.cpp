@@ -104,7 +104,7 @@ Application::Application(Sources sources, Resolved resolved, Resources resources
               .nice = 5,
               .enter_thread = &loader::enter_torch_thread}),
       cache_(cache_options(resources.memory), loader_, loads_.executor(), reaper_.executor(), observer_),
-      keeper_(cache_, reaper_, resources.base_anon_bytes),
+      keeper_(cache_, reaper_, resources.base_anon_bytes, &loader::WeightMap::bytes_in_files),
       codecs_({.name = "mme-codec", .threads = 1, .enter_thread = {}}),
       control_(std::move(sources), std::move(resolved), std::move(resources)),
       compute_({.name = "mme-compute",
@@ -200,7 +200,7 @@ bool Application::admin_mounted() const {
 Result<Router> Application::make_router() {
   const std::size_t reserve = control_.memory().reserve;
   const MetricsSources sources{[this] { return cache_.status(); }, reserve, [this] { return server_->counts(); },
-                               keeper_.base()};
+                               keeper_.base(), &loader::WeightMap::bytes_in_files};
   const auto facts = [this, reserve] {
     return ProcessFacts{MME_VERSION, std::string(to_string(settings_.mode)), control_.memory().origin, reserve};
   };

@@ -3,6 +3,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "server/app/log.hpp"
 #include "server/metrics/process_memory.hpp"
@@ -53,12 +54,15 @@ bool TrimPolicy::overdue(loader::TimePoint now) {
   return true;
 }
 
-MemoryKeeper::MemoryKeeper(cache::ModelCache& cache, WorkerPool& reaper, std::size_t base)
-    : cache_(cache), reaper_(reaper), base_(base) {}
+MemoryKeeper::MemoryKeeper(cache::ModelCache& cache, WorkerPool& reaper, std::size_t base, MappedBytes mapped)
+    : cache_(cache), reaper_(reaper), base_(base), mapped_(std::move(mapped)) {}
 
 void MemoryKeeper::step(std::size_t budget, std::size_t reserve, std::size_t limit) {
   // The books first: what is charged between the two looks then counts as uncounted for once, never the other way.
-  const std::size_t charged = cache_.used().total();
+  const std::size_t mapped_before = mapped_ ? mapped_() : 0;
+  const std::size_t used = cache_.used().total();
+  // A map that comes or goes meanwhile is not taken off.
+  const std::size_t charged = less(used, mapped_ ? std::min(mapped_before, mapped_()) : 0);
   const MemoryFacts facts{process_memory().anon_bytes, base_, charged, reserve, budget, limit};
   if (facts.anon == 0) return;  // not readable just now: no descriptors
   const MemoryVerdict verdict = judge(facts);

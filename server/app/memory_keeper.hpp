@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -54,8 +55,11 @@ class TrimPolicy {
 /// Watches one cache. step() on one thread at a time, after_destroy() on the reaper.
 class MemoryKeeper {
  public:
+  /// Bytes that are charged and are pages of model files, no anonymous memory. Any thread.
+  using MappedBytes = std::function<std::size_t()>;
+
   /// `base`: anonymous bytes before there was any model.
-  MemoryKeeper(cache::ModelCache& cache, WorkerPool& reaper, std::size_t base);
+  MemoryKeeper(cache::ModelCache& cache, WorkerPool& reaper, std::size_t base, MappedBytes mapped = {});
 
   [[nodiscard]] std::size_t base() const noexcept { return base_; }
   /// Call about every 100 ms.
@@ -68,6 +72,7 @@ class MemoryKeeper {
   cache::ModelCache& cache_;
   WorkerPool& reaper_;
   const std::size_t base_;
+  const MappedBytes mapped_;
   bool lowered_ = false;  ///< the cache has a smaller budget than the one that is set
   std::chrono::milliseconds pause_{100};
   loader::TimePoint next_trim_{};

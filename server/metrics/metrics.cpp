@@ -6,6 +6,7 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <array>
 #include <mutex>
 #include <unordered_map>
@@ -121,6 +122,8 @@ struct Metrics::Impl {
   Gauge& reserve = gauge(registry, "mme_memory_reserve_bytes", "Kept for what no meter sees.").Add({});
   Gauge& pinned = gauge(registry, "mme_memory_pinned_bytes", "Held by pinned models.").Add({});
   Gauge& saved = gauge(registry, "mme_memory_shared_saved_bytes", "Not held twice thanks to sharing.").Add({});
+  Gauge& mapped =
+      gauge(registry, "mme_memory_mapped_bytes", "Part of the charged bytes: pages of model files.").Add({});
   Gauge& uncounted =
       gauge(registry, "mme_memory_uncounted_bytes", "Anonymous memory beyond the process's base and the books.")
           .Add({});
@@ -201,7 +204,9 @@ std::string Metrics::text(const MetricsSources& sources) {
   impl_->reserve.Set(static_cast<double>(sources.reserve_bytes));
   impl_->pinned.Set(static_cast<double>(status.pinned_bytes));
   impl_->saved.Set(static_cast<double>(status.shared_saved_bytes));
-  const std::size_t known = sources.base_anon_bytes + status.used.total();
+  const std::size_t mapped = sources.mapped_bytes ? sources.mapped_bytes() : 0;
+  impl_->mapped.Set(static_cast<double>(mapped));
+  const std::size_t known = sources.base_anon_bytes + status.used.total() - std::min(mapped, status.used.total());
   impl_->uncounted.Set(static_cast<double>(process.anon_bytes > known ? process.anon_bytes - known : 0));
   impl_->rss.Set(static_cast<double>(process.rss_bytes));
   impl_->anon.Set(static_cast<double>(process.anon_bytes));

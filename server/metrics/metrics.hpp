@@ -27,6 +27,8 @@ struct MetricsSources {
   std::size_t reserve_bytes = 0;
   std::function<ServerCounts()> server = {};
   std::size_t base_anon_bytes = 0;  ///< of the process before there was any model
+  /// What is charged and is pages of model files, no anonymous memory.
+  std::function<std::size_t()> mapped_bytes = {};
 };
 
 /// Thread-safe. Series per model are made for the first `per_model` names that exist; the others, and names that do

@@ -76,6 +76,7 @@ TEST_CASE("C14: a file that is overwritten or cut short under a map is copied ou
     CHECK(one.is_whole());
     CHECK_FALSE(one.fixture.is_mapped());
     CHECK(map->bytes() == 64 * page_size());
+    CHECK(WeightMap::bytes_in_files() == 0);
     overwrite(one.fixture.path(), O_TRUNC);  // nobody holds it any more
     CHECK(one.is_whole());
   }

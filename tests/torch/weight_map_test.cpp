@@ -52,6 +52,7 @@ TEST_CASE("a map shows the file's bytes, keeps writes to itself, and is paid for
   CHECK(account->bytes().tensors == 2 * page);
   CHECK(grant->held() == 2 * page);
   CHECK(fixture.is_mapped());
+  CHECK(WeightMap::bytes_in_files() == 2 * page);
   CHECK(*map->at(7 * page + 64) == std::byte{'b'});
   CHECK(*map->at(page) == std::byte{'a'});
   *map->at(page) = std::byte{'z'};

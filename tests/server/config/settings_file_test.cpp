@@ -127,7 +127,8 @@ TEST_CASE("G12: bad files are refused with line, key and reason", "[config]") {
       // Keys.
       {"prot: 1", "x.yaml:1: prot: unknown setting"},
       {"cache:\n  budget: 1GiB", "x.yaml:2: cache.budget: unknown setting"},
-      {"\n\ncache: {map: trusted}", "x.yaml:3: cache.map: unknown setting"},
+      {"\n\ncache: {evicted_pages: cold}", "x.yaml:3: cache.evicted_pages: unknown setting"},
+      {"cache: {map: mine}", "x.yaml:1: cache.map: must be leased, trusted or off"},
       {"cache.room_wait: 1s", "x.yaml:1: cache.room_wait: unknown setting; sections are nested, not written with dots"},
       {"Cache: {}", "x.yaml:1: Cache: unknown setting"},
       {"<<: {cache: {}}", "x.yaml:1: <<: unknown setting"},
