@@ -65,7 +65,8 @@ struct Decisions {
   struct Task {
     EntryId entry;
     ModelSpec spec;
-    std::stop_token stop;  ///< reads only
+    std::stop_token stop;     ///< reads only
+    bool call_waits = false;  ///< reads only
   };
   struct Destruction {
     EntryId entry;

@@ -232,7 +232,8 @@ void Ledger::admit_load(Entry& entry, TimePoint now, Decisions& out) {
   ++reading_;
   readers_.insert(&entry);
   entry.stop = std::stop_source();
-  out.reads.push_back({entry.id, entry.spec, entry.stop.get_token()});
+  const bool call_waits = std::ranges::find(entry.waiters, Waiter::Kind::call, &Waiter::kind) != entry.waiters.end();
+  out.reads.push_back({entry.id, entry.spec, entry.stop.get_token(), call_waits});
   out.events.emplace_back(LoadStarted{entry.spec, bytes});
 }
 

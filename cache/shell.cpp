@@ -123,6 +123,7 @@ void Shell::read(const Decisions::Task& task) {
   const EntryId id = task.entry;
   loader::LoadContext context;
   context.stop = task.stop;
+  context.call_waits = task.call_waits;
   context.memory = std::make_shared<LoadGrant>(shared_from_this(), id);
   auto model = guarded<std::unique_ptr<loader::Model>>([&] { return loader_.load(task.spec, context); });
   Result<Ledger::Loaded> loaded = loader::fail(ErrorCode::internal, "the loader returned no model");
@@ -148,6 +149,10 @@ void Shell::read(const Decisions::Task& task) {
   }
   decide([&](TimePoint now, Decisions& out) { ledger_.loaded(id, std::move(loaded), now, out); });
   memory_back_.notify_all();
+  context.memory.reset();
+  if (context.afterwards) {
+    context.afterwards();
+  }
 }
 
 void Shell::destroy(EntryId id, std::unique_ptr<loader::Model> model) {

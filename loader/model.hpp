@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -98,6 +99,10 @@ struct Footprint {
 struct LoadContext {
   std::shared_ptr<MemoryGrant> memory;  ///< holds at least the estimate's private bytes at the start
   std::stop_token stop;                 ///< requested when nobody wants the model any more; looked at between records
+  bool call_waits = false;              ///< a call waits for the model, and not only somebody who wants it loaded
+  /// Set by the loader: work that calls need not wait for. Runs on the same thread once the model was handed over, and
+  /// must not keep it alive.
+  std::function<void()> afterwards;
 };
 
 struct CallContext {

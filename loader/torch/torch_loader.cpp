@@ -82,7 +82,7 @@ using caffe2::serialize::PyTorchStreamReader;
 struct Loading {
   const Opened& opened;
   const ModelSpec& spec;
-  const LoadContext& context;
+  LoadContext& context;
   const LoaderOptions& options;
   MemoryAccount& account;
 };
@@ -165,9 +165,9 @@ std::optional<ReadModule> read_ours(const Loading& loading, PyTorchStreamReader&
     ReadModule read;
     map_weights(loading, read);
     read.module = read_module({reader, loading.opened.plan, read.map, loading.context.stop});
-    if (read.map && loading.options.prefault && !read.map->prefault(loading.context.stop)) {
-      throw std::runtime_error("given up");
-    }
+    // A call that waits begins at once, and the pages come in beside it; it meets those first that it needs first.
+    const bool now = loading.options.prefault && !loading.context.call_waits;
+    if (read.map && now && !read.map->prefault(loading.context.stop)) throw std::runtime_error("given up");
     return read;
   } catch (...) {
     if (loading.account.refused() || loading.context.stop.stop_requested()) throw;
@@ -209,6 +209,9 @@ Result<std::unique_ptr<TorchModel>> read_model(const Loading& loading, const std
   if (read.map && writes.writes_state) let_go_of_file(read);
   auto model = std::make_unique<TorchModel>(std::move(read.module), writes, loading.spec.settings.optimize,
                                             loading.options.step, kept);
+  if (read.map && loading.options.prefault && loading.context.call_waits) {
+    loading.context.afterwards = [map = std::weak_ptr<const WeightMap>(read.map)] { WeightMap::prefault_beside(map); };
+  }
   model->set_way(read.way, std::move(read.reason), std::move(read.map));
   return model;
 }

@@ -85,17 +85,39 @@ bool WeightMap::map_file() noexcept {
   return true;
 }
 
-bool WeightMap::prefault(const std::stop_token& stop) const noexcept {
+/// Tells the kernel what will be read; it begins at once.
+void WeightMap::announce() const noexcept {
+  for (const ByteRange& range : pages_) madvise(at(range.offset), range.size, MADV_WILLNEED);
+}
+
+/// False: there is no portion of that number.
+bool WeightMap::bring_in_portion(std::size_t number) const noexcept {
   constexpr std::size_t portion = std::size_t{8} << 20;
+  std::size_t skip = number * portion;
   for (const ByteRange& range : pages_) {
-    std::byte* const begin = at(range.offset);
-    madvise(begin, range.size, MADV_WILLNEED);
-    for (std::size_t done = 0; done < range.size; done += portion) {
-      if (stop.stop_requested()) return false;
-      bring_in(begin + done, std::min<std::size_t>(portion, range.size - done));
+    if (skip < range.size) {
+      bring_in(at(range.offset) + skip, std::min<std::size_t>(portion, range.size - skip));
+      return true;
     }
+    skip -= (range.size + portion - 1) / portion * portion;
+  }
+  return false;
+}
+
+bool WeightMap::prefault(const std::stop_token& stop) const noexcept {
+  announce();
+  for (std::size_t number = 0; bring_in_portion(number); ++number) {
+    if (stop.stop_requested()) return false;
   }
   return true;
+}
+
+void WeightMap::prefault_beside(const std::weak_ptr<const WeightMap>& map) noexcept {
+  if (const auto alive = map.lock()) alive->announce();
+  for (std::size_t number = 0;; ++number) {
+    const auto alive = map.lock();
+    if (!alive || !alive->bring_in_portion(number)) return;
+  }
 }
 
 void WeightMap::detach() noexcept {

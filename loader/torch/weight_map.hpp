@@ -48,6 +48,8 @@ class WeightMap {
   /// Brings the weights into memory, in order, so that no call waits for the disk. Reads only: a page that is written
   /// to would be a copy. False: `stop` was requested.
   bool prefault(const std::stop_token& stop) const noexcept;
+  /// The same for a map in use, as long as there is one: its end waits for one portion of a few milliseconds at most.
+  static void prefault_beside(const std::weak_ptr<const WeightMap>& map) noexcept;
   /// Copies the pages out of the file. Calls may read them meanwhile, but what they write may be lost.
   /// When there is no memory for that, the map is lost().
   void detach() noexcept;
@@ -67,6 +69,9 @@ class WeightMap {
 
  private:
   WeightMap(std::vector<ByteRange> pages, MemoryAccount& account) noexcept;
+
+  void announce() const noexcept;
+  bool bring_in_portion(std::size_t number) const noexcept;
 
   const char* open(const ArtifactFile& file, MapPolicy policy);
   bool map_file() noexcept;

@@ -26,6 +26,29 @@ TEST_CASE("A model is loaded once, however many ask for it (R1)") {
   }
 }
 
+TEST_CASE(
+    "A loader is told whether a call waits; what calls need not wait for is done once the model was handed over") {
+  Bench bench(small(100));
+  FakeArtifact artifact;
+  std::vector<bool> waits;
+  bool handed_over = false;
+  Bench::Who call;
+  artifact.afterwards = [&](bool call_waits) {
+    waits.push_back(call_waits);
+    handed_over = call && call->runs();
+  };
+  bench.loader.put("a", artifact);
+  bench.load("a");
+  bench.settle();
+  CHECK(waits == std::vector<bool>{false});
+  bench.unload("a");
+  bench.settle();
+  call = bench.acquire("a");
+  bench.settle();
+  CHECK(waits == std::vector<bool>{false, true});
+  CHECK(handed_over);
+}
+
 TEST_CASE("A model in memory is leased at once and without a load") {
   Bench bench(small(100));
   bench.loader.put("a", 10);

@@ -30,7 +30,8 @@ struct FakeArtifact {
   bool footprint_throws = false;
   std::optional<loader::Error> estimate_error;
   std::optional<loader::Error> load_error;
-  std::function<void()> while_loading;  ///< runs inside load()
+  std::function<void()> while_loading;              ///< runs inside load()
+  std::function<void(bool call_waits)> afterwards;  ///< asked for as work for after the load
 };
 
 /// What happened to fake models; outlives them.
@@ -140,6 +141,9 @@ class FakeLoader final : public loader::ModelLoader {
     }
     if (artifact.null_model) {
       return std::unique_ptr<loader::Model>();
+    }
+    if (artifact.afterwards) {
+      context.afterwards = [work = artifact.afterwards, waits = context.call_waits] { work(waits); };
     }
     return std::unique_ptr<loader::Model>(std::make_unique<FakeModel>(artifact, testimony_));
   }

@@ -92,6 +92,23 @@ TEST_CASE("prefault brings every page in and copies none") {
   CHECK_FALSE(map->prefault(stop.get_token()));
 }
 
+TEST_CASE("prefault beside calls brings every page in, of all ranges, and ends with the map") {
+  const std::size_t page = loader::page_size();
+  const std::size_t large = (std::size_t{17} << 20) / page;  // three portions
+  const FileFixture fixture(std::string((large + 10) * page, 'a'));
+  const auto file = fixture.open();
+  const auto account = MemoryAccount::open(nullptr, 0);
+  const std::vector<loader::ByteRange> ranges{{0, large * page}, {(large + 2) * page, 3 * page}};
+  auto map = WeightMap::make(*file, ranges, MapPolicy::trusted, *account).map;
+  const std::weak_ptr<const WeightMap> weak = map;
+  WeightMap::prefault_beside(weak);
+  CHECK(mapped_bytes(fixture.path(), "Rss") >= (large + 3) * page);
+  CHECK(mapped_bytes(fixture.path(), "Anonymous") == 0);
+  map.reset();
+  WeightMap::prefault_beside(weak);  // there is nothing left to read
+  CHECK_FALSE(fixture.is_mapped());
+}
+
 TEST_CASE("no room for a map is said before anything is mapped") {
   const FileFixture fixture(std::string(3 * loader::page_size(), 'a'));
   const auto file = fixture.open();
