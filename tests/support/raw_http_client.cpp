@@ -12,10 +12,13 @@
 #include <cstdlib>
 #include <stdexcept>
 
+#include "tests/support/leak_check.hpp"
+
 namespace mme::test {
 namespace {
 
 constexpr std::size_t kMostAnswers = std::size_t{1} << 20;
+constexpr std::size_t kMostRemembered = std::size_t{1} << 18;
 
 }  // namespace
 
@@ -47,9 +50,11 @@ RawHttpClient::RawHttpClient(RawHttpClient&& other) noexcept
       ended_(other.ended_),
       reset_(other.reset_),
       patience_(other.patience_),
-      buffer_(std::move(other.buffer_)) {}
+      buffer_(std::move(other.buffer_)),
+      sent_(std::move(other.sent_)) {}
 
 bool RawHttpClient::send(std::string_view bytes) {
+  if (sent_.size() < kMostRemembered) sent_ += bytes.substr(0, kMostRemembered);
   while (!bytes.empty()) {
     const auto sent = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent <= 0) return false;
@@ -100,6 +105,7 @@ std::optional<RawReply> RawHttpClient::take(bool head) {
   if (buffer_.size() < end + 4 + size) return std::nullopt;
   reply.body = buffer_.substr(end + 4, size);
   buffer_.erase(0, end + 4 + size);
+  demand_no_leak(reply.status, reply.body, sent_);
   return reply;
 }
 
