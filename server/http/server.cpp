@@ -9,6 +9,7 @@
 #include <ctime>
 #include <utility>
 
+#include "loader/guards.hpp"
 #include "server/http/listener.hpp"
 #include "server/http/reply.hpp"
 #include "server/http/session.hpp"
@@ -56,7 +57,7 @@ struct Server::State {
   }
   void accept(tcp::socket socket) {
     const auto executor = socket.get_executor();
-    if (sessions.size() < context->options.get()->limits.connections) {
+    if (!loader::guard("connection_limit") || sessions.size() < context->options.get()->limits.connections) {
       auto session = std::make_shared<Session>(std::move(socket), context);
       auto notify = [weak = std::weak_ptr(session)](Stage stage) {
         if (const auto alive = weak.lock()) alive->notify(stage);

@@ -15,6 +15,7 @@
 #include <utility>
 #include <variant>
 
+#include "loader/guards.hpp"
 #include "server/http/reply.hpp"
 #include "server/http/status.hpp"
 #include "server/http/uri.hpp"
@@ -24,6 +25,7 @@ namespace {
 
 using boost::system::error_code;
 using loader::Clock;
+using loader::guard;
 
 constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
 constexpr std::size_t kHeadPiece = 4096;
@@ -134,7 +136,7 @@ asio::awaitable<bool> Session::refuse_framing(Turn& turn, Error error) {
   turn.line.request_id = turn.request.id;
   turn.line.record.reason = loader::reason(error.code);
   auto reply = Router::early_error(error);
-  co_return co_await send(turn, std::move(reply), true);
+  co_return co_await send(turn, std::move(reply), guard("framing_error_closes"));
 }
 
 asio::awaitable<bool> Session::answer(Turn& turn) {
@@ -162,9 +164,9 @@ asio::awaitable<bool> Session::answer(Turn& turn) {
 asio::awaitable<bool> Session::answer_refused(Turn& turn, Refusal refusal) {
   const auto& head = turn.head;
   bool close = refusal.close;
-  if (head.body == BodyKind::chunked || head.body_size > kDroppedBody) close = true;
+  if (head.body == BodyKind::chunked || head.body_size > kDroppedBody) close = guard("drain_or_close");
   if (head.body != BodyKind::none && head.expects_continue) close = true;
-  if (!close && head.body == BodyKind::sized) {
+  if (guard("drain_or_close") && !close && head.body == BodyKind::sized) {
     const auto dropped = co_await read_body(turn);
     close = !dropped;
     turn.request.drop_body();
@@ -217,7 +219,9 @@ std::optional<Session::Refusal> Session::refuse(Turn& turn) const {
 void Session::start_waiting() {
   if (buffer_.size() == 0 && buffer_.capacity() > kHeadPiece) buffer_.shrink_to_fit();
   const auto& timeouts = options_->timeouts;
-  deadline_.arm(fresh_ ? timeouts.header : timeouts.keep_alive);
+  if (fresh_ ? guard("slow_header") : guard("keep_alive_time")) {
+    deadline_.arm(fresh_ ? timeouts.header : timeouts.keep_alive);
+  }
 }
 
 /// Size of the next head, which is then in the buffer; 0 when the connection ends without a further request.
@@ -233,7 +237,7 @@ asio::awaitable<Result<std::size_t>> Session::read_head() {
     }
     if (!started && buffer_.size() != 0) {
       started = true;
-      deadline_.arm(options_->timeouts.header);
+      if (guard("slow_header")) deadline_.arm(options_->timeouts.header);
     }
     auto scanned = scan_head(pending(), options_->limits);
     if (!scanned || *scanned != 0) co_return scanned;
@@ -255,6 +259,12 @@ std::optional<Error> Session::why_head_ended(error_code error) const {
   return std::nullopt;
 }
 
+/// For the next bytes of a body, which must be there before the request's own time ends.
+loader::TimePoint Session::body_deadline(Deadline request) const {
+  const auto idle = guard("slow_body") ? Clock::now() + options_->timeouts.body_idle : Deadline::max();
+  return guard("request_deadline") ? std::min(idle, request) : idle;
+}
+
 asio::awaitable<Result<void>> Session::read_body(Turn& turn) {
   BodyReader reader(turn.head, options_->limits, context_->claim);
   if (turn.head.body == BodyKind::none) co_return Result<void>{};
@@ -269,7 +279,7 @@ asio::awaitable<Result<void>> Session::read_body(Turn& turn) {
     turn.line.bytes_in = reader.received();
     if (!done) co_return done.error();
     if (*done) break;
-    deadline_.arm(std::min(Clock::now() + options_->timeouts.body_idle, turn.request.deadline));
+    deadline_.arm(body_deadline(turn.request.deadline));
     const auto error = co_await fill(kBodyPiece);
     if (error) co_return why_body_ended();
   }
@@ -308,8 +318,10 @@ std::optional<Reply> Session::refuse_reply(Turn& turn, Reply& reply) const {
   const auto& limits = options_->limits;
   const auto size = reply.body.size();
   std::optional<Error> error;
-  if (size > limits.response) error = fail(ErrorCode::body_too_large, "the reply is over the limit");
-  if (!error && size > limits.uncharged && context_->claim && !reply.grant) {
+  if (guard("response_limit") && size > limits.response) {
+    error = fail(ErrorCode::body_too_large, "the reply is over the limit");
+  }
+  if (guard("reply_in_budget") && !error && size > limits.uncharged && context_->claim && !reply.grant) {
     reply.grant = context_->claim(reply.body.capacity());
     if (!reply.grant) error = fail(ErrorCode::all_in_use, "there is no memory for this reply now");
   }
@@ -342,7 +354,7 @@ asio::awaitable<bool> Session::write(std::string_view head, std::string_view bod
   do {
     const auto piece = body.substr(0, kWritePiece);
     const std::array<asio::const_buffer, 2> buffers{asio::buffer(head), asio::buffer(piece)};
-    deadline_.arm(options_->timeouts.write_idle);
+    if (guard("slow_reader")) deadline_.arm(options_->timeouts.write_idle);
     const auto [error, size] = co_await asio::async_write(socket_, buffers, kToken);
     turn.line.bytes_out += size - std::min(size, head.size());
     if (error) co_return false;

@@ -74,6 +74,7 @@ class Session {
   [[nodiscard]] std::optional<Reply> refuse_reply(Turn& turn, Reply& reply) const;
   [[nodiscard]] std::optional<Error> why_head_ended(boost::system::error_code error) const;
   [[nodiscard]] Error why_body_ended() const;
+  [[nodiscard]] loader::TimePoint body_deadline(Deadline request) const;
   [[nodiscard]] std::string_view pending() const noexcept;
   [[nodiscard]] bool should_close_idle() const;
   void start_waiting();

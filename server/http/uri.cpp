@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "loader/guards.hpp"
 #include "server/codecs/json_writer.hpp"
 
 namespace mme::server {
@@ -35,10 +36,10 @@ Result<std::string> decode(std::string_view encoded, bool plus_is_space) {
     out.push_back(static_cast<char>(*high << 4 | *low));
     i += 2;
   }
-  if (std::any_of(out.begin(), out.end(), is_control)) {
+  if (loader::guard("decoded_control_characters") && std::any_of(out.begin(), out.end(), is_control)) {
     return fail(ErrorCode::invalid_request, "the request target encodes a control character");
   }
-  if (!is_utf8(out)) {
+  if (loader::guard("decoded_utf8") && !is_utf8(out)) {
     return fail(ErrorCode::invalid_request, "the request target is not UTF-8");
   }
   return out;

@@ -9,9 +9,7 @@ function(planted_fault name test)
   add_executable(fault_${name} ${cache_sources})
   target_compile_definitions(fault_${name} PRIVATE "MME_FAULT=\"${name}\"")
   target_link_libraries(fault_${name} PRIVATE rules_tests mme_catch mme_loader Threads::Threads)
-  add_test(NAME fault_${name}
-           COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/turns_red.sh $<TARGET_FILE:fault_${name}> $<TARGET_FILE:test_cache> "${test}")
-  set_tests_properties(fault_${name} PROPERTIES TIMEOUT 60 LABELS fault)
+  mme_turns_red(fault_${name} "${test}" $<TARGET_FILE:test_cache> $<TARGET_FILE:fault_${name}>)
 endfunction()
 
 planted_fault(lease_not_taken "A model is never evicted while it runs; the claim waits for the lease to end")

@@ -60,6 +60,14 @@ void fill(FakeModelService& service) {
   }
 }
 
+/// Mode platform: nothing is loaded, and what is not loaded does not exist.
+void fill_platform(FakeModelService& service) {
+  service.only_in_memory = true;
+  for (auto& [name, info] : service.models) {
+    if (info.presence != Presence::broken) info.presence = Presence::stored;
+  }
+}
+
 /// Refuses or grants by a plain rule: the reload goes on as `next` says, a budget is refused below 100 MiB.
 class FakeSettings final : public SettingsService {
  public:
@@ -171,12 +179,18 @@ std::vector<std::filesystem::path> golden_files() {
 }
 
 void replay(const std::filesystem::path& path) {
+  const std::string file = path.filename().string();
+  const auto about = [&](std::string_view word) { return file.find(word) != std::string::npos; };
   FakeModelService service;
   fill(service);
+  if (about("platform")) fill_platform(service);
+  service.is_accepting = !about("not_ready") && !about("draining");
+  service.is_ready = service.is_accepting;
+  service.is_draining = about("draining");
   FakeSettings settings;
   // A file whose name says so is answered as in mode single, where one model is what /invocations runs.
   SageMakerOptions options;
-  if (path.filename().string().find("single") != std::string::npos) options.default_model = "ready";
+  if (about("single")) options.default_model = "ready";
   const Router router =
       Router::make({std::make_shared<SageMaker>(service, options), std::make_shared<Administration>(settings),
                     std::make_shared<OipV2>(service, OipOptions{"0.1.0", true})})
@@ -184,7 +198,7 @@ void replay(const std::filesystem::path& path) {
   const bool approve = std::getenv("MME_APPROVE") != nullptr;
   std::string approved;
   for (const Exchanged& exchange : parse_file(path)) {
-    INFO(path.filename().string() << " " << exchange.title);
+    INFO(file << " " << exchange.title);
     const std::string answered = render(mme::test::call(router, parse_request(exchange.sent)).reply);
     if (!approve) CHECK(without_end(answered) == without_end(exchange.answered));
     approved += exchange.title + "\n" + without_end(exchange.sent) + "\n" + without_end(answered) + "\n\n";
@@ -196,6 +210,6 @@ void replay(const std::filesystem::path& path) {
 
 TEST_CASE("the golden conversations are answered to the byte", "[contract]") {
   const auto files = golden_files();
-  REQUIRE(files.size() >= 6);
+  REQUIRE(files.size() >= 11);
   for (const auto& path : files) replay(path);
 }

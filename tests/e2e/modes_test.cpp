@@ -36,10 +36,6 @@ struct Platform {
   std::optional<ServerProcess> server;
 };
 
-Response invoke(HttpClient& client, const std::string& model) {
-  return client.send("POST", "/models/" + model + "/invoke", "[1, 2]", {{"Content-Type", "application/json"}});
-}
-
 }  // namespace
 
 TEST_CASE("platform: only what was loaded exists, from load to unload", "[platform]") {

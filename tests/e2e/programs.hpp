@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@ namespace mme::test {
 struct Finished {
   int exit_code = -1;  ///< -1: it had to be ended, because it served instead of leaving
   std::string output;  ///< standard output and error together
+  double cpu_seconds = 0;
 };
 
 /// Runs `mme ARGUMENTS...` and waits for its end; a server that starts where it should not is killed.
@@ -47,13 +49,17 @@ inline Finished run_program(std::vector<std::string> arguments,
   };
   Finished finished;
   int status = 0;
-  while (waitpid(pid, &status, WNOHANG) == 0) {
+  rusage used{};
+  while (wait4(pid, &status, WNOHANG, &used) == 0) {
     if (text().find("\"listening\"") != std::string::npos) {
       kill(pid, SIGKILL);
       waitpid(pid, &status, 0);
       break;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  for (const timeval& part : {used.ru_utime, used.ru_stime}) {
+    finished.cpu_seconds += static_cast<double>(part.tv_sec) + 1e-6 * static_cast<double>(part.tv_usec);
   }
   if (WIFEXITED(status)) finished.exit_code = WEXITSTATUS(status);
   finished.output = text();

@@ -70,6 +70,10 @@ inline Response unload(HttpClient& client, const std::string& model) {
   return client.send("DELETE", "/models/" + model);
 }
 
+inline Response invoke(HttpClient& client, const std::string& model) {
+  return client.send("POST", "/models/" + model + "/invoke", "[1, 2]", {{"Content-Type", "application/json"}});
+}
+
 /// Puts a file of the kit into the repository as an upload does: written beside, then renamed.
 inline void upload(const std::filesystem::path& repository, const std::string& name, const std::string& stem) {
   const auto beside = repository / (name + ".part");

@@ -1,8 +1,6 @@
 // Any bytes as an inference request. What is read must be written and read again to the same bits; what is refused must
 // be refused in one short line. No crash is not enough.
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <string_view>
 
@@ -10,22 +8,14 @@
 #include "server/codecs/tensor_json.hpp"
 #include "server/dialects/oip_v2_wire.hpp"
 #include "server/dialects/sagemaker_wire.hpp"
+#include "tests/fuzz/demand.hpp"
 
 using namespace mme::server;
+using mme::fuzz::demand;
+using mme::fuzz::demand_plain;
 using mme::loader::Tensor;
 
 namespace {
-
-void demand(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "does not hold: %s\n", what);
-  std::abort();
-}
-
-void check_error(const Error& error) {
-  demand(error.message.size() < 600, "a message is short");
-  for (const char c : error.message) demand(c >= ' ' && c <= '~', "a message is one printable line");
-}
 
 bool same(const Tensor& a, const Tensor& b) {
   if (a.type() != b.type() || a.shape() != b.shape() || a.data().size() != b.data().size()) return false;
@@ -46,16 +36,16 @@ void check_round_trip(const Tensor& tensor) {
 
 void as_protocol(std::string_view body) {
   const auto request = oip::read_infer_request(body);
-  if (request.has_error()) return check_error(request.error());
+  if (request.has_error()) return demand_plain(request.error());
   for (const auto& input : request->inputs) check_round_trip(input.tensor);
   const auto reply = oip::write_infer_reply("m", std::nullopt, *request, request->inputs);
-  if (reply.has_error()) return check_error(reply.error());
+  if (reply.has_error()) return demand_plain(reply.error());
   demand(JsonDocument::parse(*reply).has_value(), "a reply is JSON");
 }
 
 void as_array(std::string_view body) {
   const auto inputs = sagemaker::read_array(body);
-  if (inputs.has_error()) return check_error(inputs.error());
+  if (inputs.has_error()) return demand_plain(inputs.error());
   check_round_trip(inputs->front().tensor);
   const auto reply = sagemaker::write_outputs(*inputs);
   if (reply.has_value()) demand(JsonDocument::parse(*reply).has_value(), "a finite reply is JSON");

@@ -11,6 +11,7 @@
 
 #include "server/http/router.hpp"
 #include "server/http/uri.hpp"
+#include "tests/support/leak_check.hpp"
 
 namespace mme::test {
 
@@ -49,6 +50,11 @@ inline Answer call(const server::Router& router, server::Request request) {
                          [&escaped](std::exception_ptr error) { escaped = std::move(error); });
   context.run();
   if (escaped) std::rethrow_exception(escaped);
+  std::string sent = request.path + '\n' + request.body;
+  for (const auto& values : {request.query, request.headers}) {
+    for (const auto& [name, value] : values) sent += '\n' + value;
+  }
+  demand_no_leak(answer.reply.status, answer.reply.body, sent);
   return answer;
 }
 

@@ -34,6 +34,8 @@ class FakeModelService final : public server::ModelService {
   std::map<std::string, loader::Error> failures;  ///< what infer and load of a name answer instead
   bool is_ready = true;
   bool is_accepting = true;
+  bool is_draining = false;
+  bool only_in_memory = false;  ///< as in mode platform: but for load(), what is not in memory does not exist
   /// What the last call was given.
   server::ModelRef last_model;
   loader::TensorMap last_inputs;
@@ -49,7 +51,7 @@ class FakeModelService final : public server::ModelService {
     last_model = model;
     last_inputs = inputs;
     last_deadline = deadline;
-    server::ModelInfo* info = find(model);
+    server::ModelInfo* info = visible(model);
     if (info == nullptr) co_return unknown();
     record.model = model.name;
     if (const auto failure = failures.find(model.name); failure != failures.end()) co_return failure->second;
@@ -92,7 +94,7 @@ class FakeModelService final : public server::ModelService {
   }
 
   server::Result<server::ModelInfo> describe(const server::ModelRef& model) override {
-    const server::ModelInfo* info = find(model);
+    const server::ModelInfo* info = visible(model);
     if (info == nullptr) return unknown();
     return *info;
   }
@@ -106,6 +108,7 @@ class FakeModelService final : public server::ModelService {
   }
 
   std::vector<server::ModelInfo> index() override {
+    if (only_in_memory) return in_memory();
     std::vector<server::ModelInfo> result;
     for (const auto& [name, info] : models) result.push_back(info);
     return result;
@@ -113,12 +116,17 @@ class FakeModelService final : public server::ModelService {
 
   bool ready() override { return is_ready; }
   bool accepting() override { return is_accepting; }
+  bool draining() override { return is_draining; }
 
  private:
   server::ModelInfo* find(const server::ModelRef& model) {
     const auto found = models.find(model.name);
     if (found == models.end() || (model.version && model.version != found->second.version)) return nullptr;
     return &found->second;
+  }
+  server::ModelInfo* visible(const server::ModelRef& model) {
+    server::ModelInfo* info = find(model);
+    return info != nullptr && only_in_memory && info->presence != server::Presence::ready ? nullptr : info;
   }
   static loader::Error unknown() { return loader::fail(loader::ErrorCode::model_unknown, "no such model"); }
   static loader::Error broken() { return loader::fail(loader::ErrorCode::model_broken, "the archive has no end"); }

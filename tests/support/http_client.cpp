@@ -6,6 +6,8 @@
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 
+#include "tests/support/leak_check.hpp"
+
 namespace mme::test {
 
 namespace asio = boost::asio;
@@ -42,6 +44,11 @@ struct HttpClient::Impl {
     }
     if (!parser.get().keep_alive()) socket.close();
     response.body = std::move(parser.get().body());
+    if (response.status >= 400) {
+      std::string sent = std::string(request.target()) + '\n' + request.body();
+      for (const auto& field : request) sent += '\n' + std::string(field.value());
+      demand_no_leak(response.status, response.body, sent);
+    }
     return response;
   }
 

@@ -65,6 +65,7 @@ class RawHttpClient {
   bool reset_ = false;
   std::chrono::milliseconds patience_;
   std::string buffer_;
+  std::string sent_;  ///< the beginning of it: what may come back in an error
 };
 
 }  // namespace mme::test

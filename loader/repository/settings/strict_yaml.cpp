@@ -8,8 +8,10 @@
 #include <istream>
 #include <memory>
 #include <sstream>
+#include <unordered_map>
 #include <utility>
 
+#include "loader/guards.hpp"
 #include "loader/repository/settings/yaml_lines.hpp"
 
 namespace mme::loader {
@@ -52,7 +54,7 @@ class Builder final : public YAML::EventHandler {
   explicit Builder(std::string_view text) : text_(text) {}
 
   void OnDocumentStart(const YAML::Mark& mark) override {
-    if (++documents_ == 1) return;
+    if (++documents_ == 1 || !guard("yaml_one_document")) return;
     add_problem(mark.line + 1, "", "a second document begins here, there must be one only");
     throw GiveUp{};
   }
@@ -69,7 +71,8 @@ class Builder final : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     check(mark, tag, anchor);
-    if (is_left_open(text_.substr(std::min(text_.size(), static_cast<std::size_t>(mark.pos))))) {
+    if (guard("yaml_closed_quotes") &&
+        is_left_open(text_.substr(std::min(text_.size(), static_cast<std::size_t>(mark.pos))))) {
       add_problem(mark.line + 1, path(), "the quote is never closed");
     }
     add({YamlNode::Kind::scalar, mark.line + 1, value, tag == "!", {}, {}});
@@ -86,11 +89,13 @@ class Builder final : public YAML::EventHandler {
   void OnMapEnd() override { close(); }
 
   void add_problem(int line, std::string key, std::string what) {
-    problems_.push_back({line, std::move(key), std::move(what)});
-    if (problems_.size() >= kMostProblems) throw GiveUp{};
+    if (problems_.size() < kMostProblems) problems_.push_back({line, std::move(key), std::move(what)});
+    if (problems_.size() >= kMostProblems && !finishing_) throw GiveUp{};
   }
 
+  /// What is open ends where the reading was given up, and may be no good either; nobody is left to catch that.
   YamlDocument finish() {
+    finishing_ = true;
     while (!open_.empty()) close();
     return {std::move(root_), std::move(problems_)};
   }
@@ -104,6 +109,7 @@ class Builder final : public YAML::EventHandler {
     bool skip_value = false;  ///< the key was no good; its value is read and dropped
     std::string key;
     int key_line = 0;
+    std::unordered_map<std::string, int> lines;  ///< of the keys so far; a search of the entries would be quadratic
   };
 
   [[nodiscard]] std::string path() const {
@@ -116,19 +122,21 @@ class Builder final : public YAML::EventHandler {
   void check(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     const auto position = static_cast<std::size_t>(mark.pos);
     const bool bare_tag = position < text_.size() && text_[position] == '!';
-    if (bare_tag || (!tag.empty() && tag != "?" && tag != "!")) {
+    if (guard("yaml_tags") && (bare_tag || (!tag.empty() && tag != "?" && tag != "!"))) {
       add_problem(mark.line + 1, path(), "tags (!name) are not allowed");
     }
-    if (anchor != YAML::NullAnchor) add_problem(mark.line + 1, path(), "anchors (&name) are not allowed");
+    if (guard("yaml_anchors") && anchor != YAML::NullAnchor) {
+      add_problem(mark.line + 1, path(), "anchors (&name) are not allowed");
+    }
   }
 
   void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YamlNode::Kind kind) {
     check(mark, tag, anchor);
-    if (open_.size() >= kDeepest) {
+    if (guard("yaml_depth") && open_.size() >= kDeepest) {
       add_problem(mark.line + 1, path(), "nested too deeply");
       throw GiveUp{};
     }
-    open_.push_back({{kind, mark.line + 1, {}, false, {}, {}}, path(), false, false, {}, 0});
+    open_.push_back({{kind, mark.line + 1, {}, false, {}, {}}, path(), false, false, {}, 0, {}});
   }
 
   void close() {
@@ -155,17 +163,11 @@ class Builder final : public YAML::EventHandler {
     map.key = std::move(key.text);
     map.key_line = key.line;
     map.has_key = true;
-    if (const YamlEntry* first = find_entry(map.node); first != nullptr && !map.skip_value) {
-      add_problem(key.line, path(), "repeated key, first given in line " + std::to_string(first->line));
-      map.skip_value = true;
-    }
-  }
-
-  [[nodiscard]] const YamlEntry* find_entry(const YamlNode& map) const {
-    const auto& key = open_.back().key;
-    const auto found =
-        std::find_if(map.entries.begin(), map.entries.end(), [&](const YamlEntry& e) { return e.key == key; });
-    return found == map.entries.end() ? nullptr : &*found;
+    if (map.skip_value) return;
+    const auto [first, is_new] = map.lines.try_emplace(map.key, key.line);
+    if (is_new || !guard("yaml_repeated_key")) return;
+    add_problem(key.line, path(), "repeated key, first given in line " + std::to_string(first->second));
+    map.skip_value = true;
   }
 
   static void add_value(Open& map, YamlNode value) {
@@ -177,6 +179,7 @@ class Builder final : public YAML::EventHandler {
 
   std::string_view text_;
   int documents_ = 0;
+  bool finishing_ = false;
   YamlNode root_;
   std::vector<Open> open_;
   std::vector<YamlProblem> problems_;
@@ -209,7 +212,7 @@ YamlDocument read_strict_yaml(std::string_view text) {
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   YamlDocument document;
   // Lines that the parser must not see at all: it would take tabs and control characters for something else.
-  document.problems = check_yaml_lines(text);
+  if (guard("yaml_lines")) document.problems = check_yaml_lines(text);
   if (!document.problems.empty()) return document;
   Builder builder(text);
   try {

@@ -94,6 +94,7 @@ TEST_CASE("chunks are put together the same however they are cut") {
     CHECK(outcome.rest.empty());
   }
   CHECK(feed(chunks(), text + "GET", 1000).rest == "GET");
+  for (const std::size_t piece : {1, 2, 3, 4, 5}) CHECK(feed(chunks(), "0\r\n\r\n", piece).done);
 }
 
 TEST_CASE("the limit is of the body, to the byte") {

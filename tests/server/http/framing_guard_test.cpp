@@ -88,6 +88,15 @@ TEST_CASE("the framing of a body") {
   CHECK(with("Transfer-Encoding: chunked\r\n").body == BodyKind::chunked);
 }
 
+TEST_CASE("a header line that goes on in the next is refused as such, not only for its missing name") {
+  for (const char* lines : {"X: a\r\n b: c\r\n", "X: a\r\n\tb\r\n", " b: c\r\n"}) {
+    INFO(lines);
+    const auto head = parse_head(std::string("GET / HTTP/1.1\r\n") + lines + "Host: a\r\n\r\n", kLimits);
+    REQUIRE(head.has_error());
+    CHECK(head.error().message == "folded header lines are not accepted");
+  }
+}
+
 TEST_CASE("who wants the connection kept") {
   CHECK(with("").keep_alive);
   CHECK_FALSE(with("Connection: close\r\n").keep_alive);

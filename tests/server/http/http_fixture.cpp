@@ -119,6 +119,11 @@ std::shared_ptr<Dialect> make_test_dialect(std::shared_ptr<Seen> seen) {
   return std::make_shared<TestDialect>(std::move(seen));
 }
 
+std::chrono::milliseconds patience() {
+  const char* seconds = std::getenv("MME_TEST_PATIENCE_S");
+  return std::chrono::seconds(seconds == nullptr ? 30 : std::atoi(seconds));
+}
+
 HttpFixture::HttpFixture(FixtureOptions options) {
   auto router = Router::make({make_test_dialect(seen_)}, options.router);
   if (!router) throw std::runtime_error(router.error().message);
@@ -168,7 +173,7 @@ std::string post_request(const std::string& target, const std::string& body, con
 }
 
 bool eventually(const std::function<bool()>& condition) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto until = std::chrono::steady_clock::now() + patience();
   while (!condition()) {
     if (std::chrono::steady_clock::now() > until) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));

@@ -38,6 +38,9 @@ struct FixtureOptions {
   std::string address = "127.0.0.1";
 };
 
+/// Longest wait for what must happen: half a minute, or MME_TEST_PATIENCE_S where a test is expected to fail.
+std::chrono::milliseconds patience();
+
 class HttpFixture {
  public:
   explicit HttpFixture(FixtureOptions options = {});
@@ -46,8 +49,8 @@ class HttpFixture {
   HttpFixture& operator=(const HttpFixture&) = delete;
 
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
-  [[nodiscard]] RawHttpClient client(std::chrono::milliseconds patience = std::chrono::seconds(30)) const {
-    return RawHttpClient(port_, patience);
+  [[nodiscard]] RawHttpClient client(std::chrono::milliseconds limit = patience()) const {
+    return RawHttpClient(port_, limit);
   }
   [[nodiscard]] server::Server& server() noexcept { return *server_; }
   [[nodiscard]] Seen& seen() noexcept { return *seen_; }
@@ -70,7 +73,7 @@ extern const std::string kPingRequest;
 std::string get_request(const std::string& target, const std::string& more = "");
 std::string post_request(const std::string& target, const std::string& body, const std::string& more = "");
 
-/// True as soon as `condition` is; false after half a minute.
+/// True as soon as `condition` is; false after patience().
 bool eventually(const std::function<bool()>& condition);
 
 }  // namespace mme::test

@@ -55,6 +55,17 @@ TEST_CASE("more pipelined requests than are read ahead are all answered") {
   CHECK(answers == count);
 }
 
+TEST_CASE("behind a broken head nothing is answered any more") {
+  HttpFixture server;
+  auto client = server.client();
+  client.send(kPingRequest + "BROKEN\r\n\r\n" + kPingRequest);
+  CHECK(client.read_status() == 200);
+  CHECK(client.read_status() == 400);
+  REQUIRE(client.closed());
+  CHECK(client.rest().empty());
+  CHECK(server.seen().handled == 1);
+}
+
 TEST_CASE("HEAD gets the headers of GET and no body") {
   HttpFixture server;
   auto client = server.client();
