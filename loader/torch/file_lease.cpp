@@ -2,12 +2,11 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -18,16 +17,6 @@
 
 namespace mme::loader {
 namespace {
-
-std::atomic<int> wake_descriptor{-1};
-
-/// The kernel's notice, on whichever thread: hands over and nothing else.
-void on_notice(int) {
-  const int kept = errno;
-  const std::uint64_t one = 1;
-  static_cast<void>(!write(wake_descriptor.load(std::memory_order_relaxed), &one, sizeof(one)));
-  errno = kept;
-}
 
 std::size_t most_leases() {
   rlimit limit{};
@@ -47,10 +36,11 @@ class LeaseWatcher {
 
   bool add(FileLease& lease) {
     const std::lock_guard lock(mutex_);
-    if (!started_ || leases_.size() >= most_) return false;
+    if (leases_.size() >= most_) return false;
+    // Before the lease: by default the notice goes to whoever takes it, and ends a process that does not expect it.
+    const f_owner_ex owner{F_OWNER_TID, thread_.load()};
+    if (fcntl(lease.descriptor_, F_SETOWN_EX, &owner) != 0) return false;
     if (fcntl(lease.descriptor_, F_SETLEASE, F_RDLCK) != 0) return false;
-    // The kernel would send its notice to the thread that took the lease, which may end before the lease does.
-    fcntl(lease.descriptor_, F_SETOWN, getpid());
     try {
       leases_.push_back(&lease);
     } catch (...) {
@@ -73,25 +63,22 @@ class LeaseWatcher {
 
  private:
   LeaseWatcher() : most_(most_leases()) {
-    const int descriptor = eventfd(0, EFD_CLOEXEC);
-    if (descriptor < 0) return;
-    wake_descriptor.store(descriptor);
-    struct sigaction action {};
-    action.sa_handler = &on_notice;
-    action.sa_flags = SA_RESTART;
-    sigfillset(&action.sa_mask);
-    if (sigaction(SIGIO, &action, nullptr) != 0) return;
     std::thread([this] { watch(); }).detach();
-    started_ = true;
+    thread_.wait(0);
   }
 
+  /// The notice is sent to this very thread, which waits for it: no handler, and no other thread's call is interrupted.
   [[noreturn]] void watch() {
     sigset_t all;
     sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, nullptr);  // signals are for the program's own threads
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    sigset_t notice;
+    sigemptyset(&notice);
+    sigaddset(&notice, SIGIO);
+    thread_.store(gettid());
+    thread_.notify_all();
     for (;;) {
-      std::uint64_t count = 0;
-      static_cast<void>(!read(wake_descriptor.load(), &count, sizeof(count)));
+      sigwaitinfo(&notice, nullptr);
       while (FileLease* lease = next_broken()) serve(*lease);
     }
   }
@@ -118,7 +105,7 @@ class LeaseWatcher {
   }
 
   const std::size_t most_;
-  bool started_ = false;
+  std::atomic<pid_t> thread_{0};
   std::mutex mutex_;
   std::condition_variable idle_;
   std::vector<FileLease*> leases_;

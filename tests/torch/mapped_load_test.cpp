@@ -67,7 +67,9 @@ TEST_CASE("every kind of archive is read as libtorch reads it, and says which wa
       {"views", LoadWay::mapped, ""},
       {"types", LoadWay::mapped, ""},
       {"containers", LoadWay::mapped, ""},
+#ifndef MME_SANITIZED  // libtorch leaks the type of each interface that it compiles
       {"interfaces", LoadWay::mapped, ""},
+#endif
       {"own_state", LoadWay::mapped, ""},
       {"frozen", LoadWay::mapped, ""},
       {"frozen_preserved", LoadWay::mapped, ""},
