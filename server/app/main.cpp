@@ -1,6 +1,7 @@
 // The program `mme`: command line, process set-up, then the server.
 // Order matters: libtorch's libraries read their environment when they are loaded, so it is completed and the program
 // started anew before anything of libtorch is touched.
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -31,6 +32,14 @@ void complete_environment(char** argv, unsigned intra_op) {
   if (changed) execv("/proc/self/exe", argv);
 }
 
+/// Connections, and models whose files are mapped, take one each; the soft limit is mostly far below what is allowed.
+void allow_descriptors() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 void log_model_print(const std::string& text) {
   log(LogLevel::info, "model_printed", {{"text", std::string_view(text)}});
 }
@@ -40,6 +49,7 @@ int serve(CommandLine line, char** argv) {
   const Settings& settings = resolved.settings;
   complete_environment(argv, settings.threads.intra_op);
   open_log(settings.log.level);
+  allow_descriptors();
   mme::loader::start_torch_runtime(settings.threads.intra_op, &log_model_print);
   for (const std::string& variable : resolved.ignored) {
     log(LogLevel::info, "variable_ignored", {{"variable", std::string_view(variable)}});
