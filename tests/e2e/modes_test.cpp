@@ -296,6 +296,8 @@ TEST_CASE("G10: counters never go back when a model leaves and comes again", "[m
   double loads = 0;
   for (int round = 0; round < 5; ++round) {
     CHECK(infer(client, "m").status == 200);
+    // A request is counted when its reply is sent, which its client may know first.
+    CHECK(eventually([&] { return server.metric_sum("mme_requests_total") > requests; }));
     const double requests_now = server.metric_sum("mme_requests_total");
     const double loads_now = server.metric("mme_model_loads_total{model=\"m\"}");
     CHECK(requests_now > requests);
