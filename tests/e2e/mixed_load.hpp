@@ -43,7 +43,7 @@ class MixedClient {
 
   void twin(int number) {
     const auto response = infer(client_, "twin" + std::to_string(number));
-    tally_.count(response, output(response, "OUTPUT__0").value("data", Json()) == Json({2.0, 3.0}), "twin");
+    tally_.count(response, field(response, "data") == Json({2.0, 3.0}), "twin");
   }
   void any() {
     const int what = pick(100);
@@ -56,19 +56,23 @@ class MixedClient {
   }
 
  private:
+  /// Of the one output; null when there is none.
+  static Json field(const Response& response, const char* name) {
+    const Json answer = output(response, "OUTPUT__0");
+    return answer.is_object() ? answer.value(name, Json()) : Json();
+  }
   int pick(int below) { return std::uniform_int_distribution<int>(0, below - 1)(random_); }
   void echo() {
     const int sizes[] = {1, 100, 10'000, 300'000};
     const auto body = floats(std::vector<float>(static_cast<std::size_t>(sizes[pick(4)]), 0.5F));
     const auto response = infer(client_, "echo", body);
-    tally_.count(response, output(response, "OUTPUT__0").value("data", Json()) == body["inputs"][0]["data"], "echo");
+    tally_.count(response, field(response, "data") == body["inputs"][0]["data"], "echo");
   }
   void batch() {
     const long rows[] = {1, 7, 64, 500, 3000};
     const long count = rows[pick(5)];
     const auto response = infer(client_, "mlp", matrix(count, 64));
-    const auto answer = output(response, "OUTPUT__0");
-    tally_.count(response, answer.value("shape", Json()) == Json({count, 64}), "mlp");
+    tally_.count(response, field(response, "shape") == Json({count, 64}), "mlp");
   }
 
   HttpClient client_;
