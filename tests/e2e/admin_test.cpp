@@ -55,19 +55,6 @@ std::string infer_request(const std::string& model, const std::string& headers =
   return request("POST", "/v2/models/" + model + "/infer", headers, two_floats().dump());
 }
 
-/// Of all threads of a process; what work costs is told by this and not by a clock that others share.
-double cpu_seconds(pid_t pid) {
-  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
-  std::string text{std::istreambuf_iterator<char>(stat), {}};
-  std::istringstream fields(text.substr(text.rfind(')') + 2));
-  std::string skipped;
-  for (int i = 0; i < 11; ++i) fields >> skipped;
-  double user = 0;
-  double system = 0;
-  fields >> user >> system;
-  return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
-}
-
 double cost_of_a_call(const ServerProcess& server) {
   auto client = server.client();
   const double before = cpu_seconds(server.pid());

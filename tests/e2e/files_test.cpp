@@ -151,3 +151,24 @@ TEST_CASE("C14: a served file is cut, overwritten and removed: right answers or 
   CHECK(right > 20);
   CHECK(server.terminate() == 0);
 }
+
+TEST_CASE("a disk that cannot be read is no fault of the model: 500, and well again when the disk is", "[files]") {
+  if (kSanitized) return;  // the sanitizer's library wants to be the first that is preloaded
+  TempDir repository;
+  install(repository.path(), {{"m", "big32_0"}, {"small", "echo"}, {"there", "echo"}});
+  const auto mark = repository.path() / "broken";
+  ServerProcess server(repository.path(), {}, {{"LD_PRELOAD", MME_DISK_SHIM}, {"MME_TEST_DISK_BROKEN", mark.string()}});
+  auto client = server.client();
+  REQUIRE(infer(client, "there").status == 200);
+  std::ofstream(mark) << "";
+  for (const char* model : {"m", "small"}) {
+    const auto response = infer(client, model);
+    INFO(model << " " << response.body);
+    CHECK(response.status == 500);
+    CHECK(response.header("X-MME-Reason") == "internal");
+  }
+  CHECK(infer(client, "there").status == 200);
+  CHECK(server.metric("mme_memory_bytes{kind=\"loading\"}") == 0);
+  fs::remove(mark);
+  for (const char* model : {"m", "small"}) CHECK(infer(client, model).status == 200);
+}

@@ -20,14 +20,6 @@ std::size_t descriptors(pid_t pid) {
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
-double cpu_time(pid_t pid) {
-  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
-  std::string text{std::istreambuf_iterator<char>(stat), {}};
-  std::istringstream fields(text.substr(text.rfind(')') + 2));
-  std::vector<std::string> all{std::istream_iterator<std::string>(fields), {}};
-  return (std::stod(all.at(11)) + std::stod(all.at(12))) / static_cast<double>(sysconf(_SC_CLK_TCK));
-}
-
 void allow_descriptors(std::size_t count) {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
@@ -164,9 +156,9 @@ TEST_CASE("F19: without descriptors accepting waits and does not spin, and goes 
     for (int i = 0; i < 600; ++i) idle.emplace_back(server.port());
     const std::string none = "\nmme_accept_shortages_total 0\n";
     REQUIRE(eventually([&] { return seated.get("/metrics").body.find(none) == std::string::npos; }));
-    const double began = cpu_time(server.pid());
+    const double began = cpu_seconds(server.pid());
     std::this_thread::sleep_for(2s);
-    CHECK(cpu_time(server.pid()) - began < 0.5);
+    CHECK(cpu_seconds(server.pid()) - began < 0.5);
     CHECK(seated.get("/ping").status == 200);
     CHECK(infer(seated, "echo").status == 200);
   }

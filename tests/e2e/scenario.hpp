@@ -1,6 +1,8 @@
 // What the scenario suites share: waiting for a state, reading the log, replacing files, telling declared refusals.
 #pragma once
 
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -101,6 +103,19 @@ inline std::vector<Json> events(const ServerProcess& server, const std::string& 
 
 inline double loads_of(const ServerProcess& server, const std::string& model) {
   return server.metric("mme_model_loads_total{model=\"" + model + "\"}");
+}
+
+/// Of all threads of a process; what work costs is told by this and not by a clock that others share.
+inline double cpu_seconds(pid_t pid) {
+  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+  std::string text{std::istreambuf_iterator<char>(stat), {}};
+  std::istringstream fields(text.substr(text.rfind(')') + 2));
+  std::string skipped;
+  for (int i = 0; i < 11; ++i) fields >> skipped;
+  double user = 0;
+  double system = 0;
+  fields >> user >> system;
+  return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
 /// `--set KEY=VALUE` for each.
