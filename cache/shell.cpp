@@ -65,6 +65,10 @@ Shell::Answers Shell::collect(const Decisions& decisions) {
 }
 
 void Shell::perform(Decisions&& decisions, Answers&& answers) {
+  // First: once the work below is given out, others may have it done and answered before anything more is said here.
+  for (const Event& event : decisions.events) {
+    tell(event);
+  }
   for (auto& [entry, model] : decisions.destructions) {
     destroy(entry, std::move(model));
   }
@@ -76,9 +80,6 @@ void Shell::perform(Decisions&& decisions, Answers&& answers) {
   }
   for (std::stop_source& unwanted : decisions.stops) {
     unwanted.request_stop();
-  }
-  for (const Event& event : decisions.events) {
-    tell(event);
   }
   for (Answered& answered : answers) {
     answer(std::move(answered));

@@ -211,3 +211,19 @@ TEST_CASE("B9: without an idle limit a model stays for days, until its room is n
   bench.call("b");
   CHECK_FALSE(bench.ready("a"));
 }
+
+TEST_CASE("What was decided is told before it is done: nobody runs on room whose eviction is still to be told") {
+  Bench bench(small(100));
+  bench.loader.put("a", 60);
+  bench.call("a");
+  FakeArtifact artifact;
+  artifact.estimate.private_bytes = 60;
+  artifact.footprint.private_bytes = 60;
+  std::size_t told = 0;
+  artifact.while_loading = [&] { told = bench.diary.evictions.size(); };
+  bench.loader.put("b", artifact);
+  bench.reaper.set_inline(true);  // as if other threads were infinitely fast
+  bench.loads.set_inline(true);
+  CHECK(bench.acquire("b")->runs());
+  CHECK(told == 1);
+}
