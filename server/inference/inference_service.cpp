@@ -86,6 +86,13 @@ Result<ModelOptions> InferenceService::options_of(const std::string& name,
   return options_.options ? options_.options(name, url) : ModelOptions{};
 }
 
+InferenceService::Found InferenceService::with_options(loader::ModelSpec spec, ModelOptions options) {
+  spec.settings.pinned = options.pinned.value_or(false);
+  spec.settings.replace_offline = options.replace == Replace::offline;
+  spec.settings.queue_size = options.queue_size;
+  return {std::move(spec), std::move(options)};
+}
+
 Result<InferenceService::Found> InferenceService::resolve(const ModelRef& model,
                                                           const std::optional<std::string>& url) const {
   auto options = options_of(model.name, url);
@@ -94,10 +101,7 @@ Result<InferenceService::Found> InferenceService::resolve(const ModelRef& model,
   auto spec = url ? catalog_.resolve_url(model.name, *url) : catalog_.resolve(model.name, version);
   if (!spec) return spec.error();
   if (!options) return options.error();
-  spec->settings.pinned = options->pinned.value_or(false);
-  spec->settings.replace_offline = options->replace == Replace::offline;
-  if (options->queue_size) spec->settings.queue_size = *options->queue_size;
-  return Found{std::move(*spec), std::move(*options)};
+  return with_options(std::move(*spec), std::move(*options));
 }
 
 asio::awaitable<Result<InferenceResult>> InferenceService::infer(ModelRef model, loader::TensorMap inputs,
@@ -148,7 +152,7 @@ std::optional<InferenceService::Found> InferenceService::not_replaced(const Mode
   cache_.with_model(model.name, model.version ? model.version : options->default_version,
                     [&](const loader::Model&, const cache::EntryStatus& entry) { old = entry.spec; });
   if (!old) return std::nullopt;
-  return Found{std::move(*old), std::move(*options)};
+  return with_options(std::move(*old), std::move(*options));
 }
 
 asio::awaitable<Result<ModelInfo>> InferenceService::load(ModelRef model, std::optional<std::string> url,

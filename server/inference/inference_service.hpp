@@ -58,6 +58,8 @@ class InferenceService final : public ModelService {
     loader::ModelSpec spec;
     ModelOptions options;
   };
+  /// The artifact as the settings of this moment want it to be treated.
+  static Found with_options(loader::ModelSpec spec, ModelOptions options);
   Result<Found> resolve(const ModelRef& model, const std::optional<std::string>& url = std::nullopt) const;
   [[nodiscard]] ModelRef real(ModelRef model) const;
   [[nodiscard]] Result<ModelOptions> options_of(const std::string& name, const std::optional<std::string>& url) const;
