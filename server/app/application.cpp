@@ -105,7 +105,7 @@ Application::Application(Sources sources, Resolved resolved, Resources resources
               .enter_thread = &loader::enter_torch_thread}),
       cache_(cache_options(resources.memory), loader_, loads_.executor(), reaper_.executor(), observer_),
       keeper_(cache_, reaper_, resources.base_anon_bytes, &loader::WeightMap::bytes_in_files),
-      codecs_({.name = "mme-codec", .threads = 1, .enter_thread = {}}),
+      codecs_({.name = "mme-codec", .threads = settings_.threads.io, .enter_thread = {}}),
       control_(std::move(sources), std::move(resolved), std::move(resources)),
       compute_({.name = "mme-compute",
                 .threads = settings_.compute_threads(cores_),

@@ -14,6 +14,11 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
+#ifdef MME_SANITIZED
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
 /// Changes below this are noise.
 constexpr std::size_t kStep = 4 * kMiB;
 constexpr milliseconds kShortestPause{100};
@@ -58,9 +63,7 @@ MemoryKeeper::MemoryKeeper(cache::ModelCache& cache, WorkerPool& reaper, std::si
     : cache_(cache), reaper_(reaper), base_(base), mapped_(std::move(mapped)) {}
 
 void MemoryKeeper::step(std::size_t budget, std::size_t reserve, std::size_t limit) {
-#ifdef MME_SANITIZED
-  if (budget > 0) return;  // sanitizers keep freed memory back and have much of their own
-#endif
+  if constexpr (kSanitized) return;  // sanitizers keep freed memory back and have much of their own
   // The books first: what is charged between the two looks then counts as uncounted for once, never the other way.
   const std::size_t mapped_before = mapped_ ? mapped_() : 0;
   const std::size_t used = cache_.used().total();

@@ -36,7 +36,7 @@ class JsonDocument {
 };
 
 /// At most so many bytes are touched while `text` is parsed and its arrays are made into tensors. From one pass over
-/// the text: 5 times the text for floats of seven digits, up to 25 times for arrays of single digits.
+/// the text: 5 times the text for floats of seven digits, 21 times for arrays of single digits.
 [[nodiscard]] std::size_t json_working_bytes(std::string_view text) noexcept;
 
 /// The fields of one object. Refuses keys given twice, wherever it is used.

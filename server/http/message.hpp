@@ -68,8 +68,7 @@ struct Reply {
   unsigned status = 200;
   Headers headers;  ///< without Content-Length, Connection, X-Request-Id: the session adds those
   std::string body;
-  std::shared_ptr<loader::MemoryGrant> grant =
-      nullptr;  ///< what `body` takes of the budget, when that is known already
+  std::shared_ptr<loader::MemoryGrant> grant = nullptr;  ///< what `body` takes of the budget; null: not yet claimed
 };
 
 /// What the access line says of a request beyond method, path, status and bytes. Filled by whoever knows.
