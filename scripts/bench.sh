@@ -6,5 +6,5 @@ cd "$(dirname "$0")/.."
 
 scripts/build.sh release mme_bench make_test_models mme >&2
 models=build/release/test_models
-[ -f "$models/big64_0.pt" ] || build/release/tests/models/make_test_models "$models" --big --twins big32 20 --twins big64 11 >&2
+[ -f "$models/big64_0.pt" ] || build/release/make_test_models "$models" --big --twins big32 20 --twins big64 11 >&2
 exec build/release/tests/bench/mme_bench "$@"
