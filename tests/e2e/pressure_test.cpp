@@ -1,5 +1,5 @@
 // More models than memory: every answer right or a declared refusal, never above the budget.
-#include "tests/e2e/budget_watch.hpp"
+#include "tests/e2e/memory_watch.hpp"
 #include "tests/e2e/scenario.hpp"
 
 using namespace mme::test;
@@ -15,7 +15,7 @@ TEST_CASE("B10: 20 twins in turn with room for 5 are answered right and within t
   std::atomic<int> right{0};
   std::atomic<int> refused{0};
   std::atomic<int> wrong{0};
-  BudgetWatch watch(server);
+  MemoryWatch watch(server);
   together(16, [&](int client_number) {
     auto client = server.client();
     for (int i = client_number; std::chrono::steady_clock::now() < until; ++i) {
@@ -34,7 +34,7 @@ TEST_CASE("B10: 20 twins in turn with room for 5 are answered right and within t
   CHECK(wrong == 0);
   CHECK(right > 100);
   CHECK(watch.samples() > 100);
-  CHECK(watch.largest() <= server.metric("mme_memory_budget_bytes"));
+  CHECK(watch.kinds() <= server.metric("mme_memory_budget_bytes"));
   CHECK(server.metric_sum("mme_cache_evictions_total") > 0);
   CHECK(server.metric("mme_models{state=\"ready\"}") <= 5);
   // What says how well it goes: found in memory or not, and what a load costs.

@@ -104,7 +104,7 @@ TEST_CASE("A8: a new shape in every call: memory grows little at first and not t
   WARN("grew by " << growth(before, first) / 1024 << " KiB, then by " << growth(first, second) / 1024 << " KiB");
   if (!kSanitized) {
     CHECK(growth(before, first) <= 24 * kMiB);
-    CHECK(growth(first, second) <= 4 * kMiB);
+    CHECK(growth(first, second) <= 2 * kMiB);
   }
 }
 

@@ -1,5 +1,5 @@
 // Who leaves for whom, and what a caller sees of it: never two where one fits, never a running or loading victim.
-#include "tests/e2e/budget_watch.hpp"
+#include "tests/e2e/memory_watch.hpp"
 #include "tests/e2e/scenario.hpp"
 
 using namespace mme::test;
@@ -35,7 +35,7 @@ TEST_CASE("A13: models loaded at once take the sum of their sizes, whatever the 
   auto client = server.client();
   REQUIRE(served(client, "echo"));
   const auto before = static_cast<double>(server.rss_bytes());
-  BudgetWatch watch(server);
+  MemoryWatch watch(server);
   together(4, [&](int i) {
     auto caller = server.client();
     if (load(caller, "m" + std::to_string(i)).status != 200) throw std::runtime_error("not loaded");
@@ -45,7 +45,7 @@ TEST_CASE("A13: models loaded at once take the sum of their sizes, whatever the 
     if (!served(caller, "m" + std::to_string(i % 4))) throw std::runtime_error("no answer");
   });
   watch.stop();
-  CHECK(watch.largest() <= server.metric("mme_memory_budget_bytes"));
+  CHECK(watch.kinds() <= server.metric("mme_memory_budget_bytes"));
   CHECK(server.metric_sum("mme_model_loads_total") == 5);
   const double grown = (static_cast<double>(server.rss_bytes()) - before) / static_cast<double>(kMiB);
   INFO("grown by " << grown << " MiB");
@@ -58,14 +58,14 @@ TEST_CASE("A13: how many load at once is decided by room, not by threads", "[roo
   for (int i = 0; i < 4; ++i) models["m" + std::to_string(i)] = "big64_" + std::to_string(i);
   install(repository.path(), models);
   ServerProcess server(repository.path(), room_for(2 * 66 * kMiB, {"threads.loader=4"}));
-  BudgetWatch watch(server);
+  MemoryWatch watch(server);
   together(4, [&](int i) {
     auto caller = server.client();
     const auto response = load(caller, "m" + std::to_string(i));
     if (response.status != 200) throw std::runtime_error(response.body);
   });
   watch.stop();
-  CHECK(watch.largest() <= server.metric("mme_memory_budget_bytes"));
+  CHECK(watch.kinds() <= server.metric("mme_memory_budget_bytes"));
   CHECK(ready_models(server) == 2);
 }
 
@@ -76,7 +76,7 @@ TEST_CASE("A15: two models of which one fits take turns, and every call is answe
   std::atomic<int> answered{0};
   std::atomic<bool> done{false};
   double most = 0;
-  BudgetWatch watch(server);
+  MemoryWatch watch(server);
   const int calls = rounds(12, 200);
   together(3, [&](int i) {
     if (i == 2) {
@@ -90,7 +90,7 @@ TEST_CASE("A15: two models of which one fits take turns, and every call is answe
   watch.stop();
   CHECK(answered == 2 * calls);
   CHECK(most <= 1);
-  CHECK(watch.largest() <= 100.0 * kMiB);
+  CHECK(watch.kinds() <= 100.0 * kMiB);
 }
 
 TEST_CASE("A18: a model that proves larger than was told stays, and the log says both sizes", "[room]") {
@@ -115,12 +115,12 @@ TEST_CASE("A20: the first copy has left before the second is read", "[room]") {
   auto client = server.client();
   REQUIRE(served(client, "echo"));
   const std::size_t base = server.rss_bytes();
-  BudgetWatch watch(server);
+  MemoryWatch watch(server);
   REQUIRE(load(client, "a").status == 200);
   REQUIRE(load(client, "b").status == 200);
   watch.stop();
   const double budget = server.metric("mme_memory_budget_bytes");
-  CHECK(watch.largest() <= budget);
+  CHECK(watch.kinds() <= budget);
   INFO("peak " << (peak_rss(server) - base) / kMiB << " MiB above the base");
   if (!kSanitized) CHECK(static_cast<double>(peak_rss(server) - base) <= budget + 16.0 * kMiB);
   REQUIRE(events(server, "evicted", "a").size() == 1);
@@ -231,7 +231,7 @@ TEST_CASE("B7: a model that is loading is no victim, and counts", "[room]") {
   TempDir repository;
   install(repository.path(), {{"slow", "growslow32"}, {"big", "big32_0"}});
   ServerProcess server(repository.path(), room_for(36 * kMiB, {"cache.claim_after=100ms"}));
-  BudgetWatch watch(server);
+  MemoryWatch watch(server);
   std::atomic<unsigned> loaded{0};
   unsigned called = 0;
   together(2, [&](int i) {
@@ -247,7 +247,7 @@ TEST_CASE("B7: a model that is loading is no victim, and counts", "[room]") {
   watch.stop();
   CHECK(loaded == 200);
   CHECK(called == 200);
-  CHECK(watch.largest() <= server.metric("mme_memory_budget_bytes"));
+  CHECK(watch.kinds() <= server.metric("mme_memory_budget_bytes"));
   CHECK(loads_of(server, "slow") == 1);
   CHECK(server.metric_sum("mme_model_load_failures_total") == 0);
 }

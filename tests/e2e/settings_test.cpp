@@ -301,7 +301,10 @@ TEST_CASE("G12: a server with bad settings does not start and says where", "[sta
   }
   TempDir folder;
   // Most of a start is loading libtorch. What is judged is what the settings add to it, in CPU time.
-  const double start = run_program({"--version"}).cpu_seconds;
+  std::vector<double> starts;
+  for (int i = 0; i < 5; ++i) starts.push_back(run_program({"--version"}).cpu_seconds);
+  std::ranges::sort(starts);
+  const double start = starts[starts.size() / 2];
   std::atomic<std::size_t> next{0};
   std::atomic<int> right{0};
   std::mutex mutex;
@@ -327,7 +330,7 @@ TEST_CASE("G12: a server with bad settings does not start and says where", "[sta
   std::ranges::sort(costs);
   const double half = costs[costs.size() / 2];
   UNSCOPED_INFO("a start costs " << start << " s of CPU, a refused one " << half << ", at most " << costs.back());
-  CHECK(half < start + 1);
+  CHECK(half < start + 0.3);
   if (long_run() && !kSanitized) CHECK(half < 1);
   const auto directory = run_program({"serve", "--config", folder.path().string()});
   CHECK(directory.exit_code == 2);
