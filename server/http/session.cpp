@@ -36,7 +36,8 @@ constexpr std::size_t kReadAhead = 64 * 1024;
 /// An unread body up to this size is read and dropped, so that the connection can be kept.
 constexpr std::size_t kDroppedBody = 64 * 1024;
 constexpr std::size_t kLingerBytes = std::size_t{4} << 20;
-constexpr std::chrono::milliseconds kLingerTime{1000};
+/// Less than a second, so that the descriptors of a thousand clients that were cut are back within one.
+constexpr std::chrono::milliseconds kLingerTime{700};
 /// At shutdown: for a connection that was accepted and whose first request may be on its way.
 constexpr std::chrono::milliseconds kFreshGrace{1000};
 
