@@ -76,10 +76,11 @@ inline Response invoke(HttpClient& client, const std::string& model) {
   return client.send("POST", "/models/" + model + "/invoke", "[1, 2]", {{"Content-Type", "application/json"}});
 }
 
-/// Puts a file of the kit into the repository as an upload does: written beside, then renamed.
+/// Puts a test model into the repository as an upload does that keeps times: written beside, then renamed.
 inline void upload(const std::filesystem::path& repository, const std::string& name, const std::string& stem) {
   const auto beside = repository / (name + ".part");
   std::filesystem::copy_file(test_models() / (stem + ".pt"), beside, std::filesystem::copy_options::overwrite_existing);
+  make_old(beside);
   std::filesystem::rename(beside, repository / (name + ".pt"));
 }
 

@@ -147,12 +147,17 @@ std::size_t ServerProcess::rss_bytes() const {
   return 0;
 }
 
+void make_old(const std::filesystem::path& file) {
+  std::filesystem::last_write_time(file, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+}
+
 void install(const std::filesystem::path& repository, const std::map<std::string, std::string>& models) {
   for (const auto& [name, stem] : models) {
     const auto target = repository / (name + ".pt");
     std::filesystem::create_directories(target.parent_path());
     // No hard link: a second one changes the ctime of the file, and a server beside us would see a new artifact.
     std::filesystem::copy_file(test_models() / (stem + ".pt"), target);
+    make_old(target);
   }
 }
 

@@ -58,7 +58,10 @@ class ServerProcess {
 [[nodiscard]] std::filesystem::path program();
 [[nodiscard]] std::filesystem::path test_models();
 
-/// Puts test models into a repository folder: {"m", "echo"} makes DIR/m.pt from echo.pt. Hard links where possible.
+/// Written an hour ago: a young file that is no whole archive is taken for one that is still being written.
+void make_old(const std::filesystem::path& file);
+
+/// Puts copies of test models into a repository folder, as old ones: {"m", "echo"} makes DIR/m.pt from echo.pt.
 void install(const std::filesystem::path& repository, const std::map<std::string, std::string>& models);
 
 }  // namespace mme::test
