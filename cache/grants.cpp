@@ -20,7 +20,10 @@ void CallGrant::shrink(std::size_t bytes) noexcept {
   shell_->shrink(account_, bytes);
 }
 void CallGrant::keep(std::size_t bytes) noexcept {
-  shell_->keep(account_, bytes);
+  shell_->keep(account_, bytes, false);
+}
+void CallGrant::keep_in_code(std::size_t bytes) noexcept {
+  shell_->keep(account_, bytes, true);
 }
 
 bool LoadGrant::grow(std::size_t bytes) noexcept {
@@ -28,6 +31,9 @@ bool LoadGrant::grow(std::size_t bytes) noexcept {
 }
 void LoadGrant::shrink(std::size_t bytes) noexcept {
   shell_->shrink_load(entry_, bytes);
+}
+bool LoadGrant::make_private(const loader::Segment& segment) noexcept {
+  return shell_->make_private(entry_, segment);
 }
 
 CallHold::CallHold(std::shared_ptr<Shell> shell) : shell_(std::move(shell)) {

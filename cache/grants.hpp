@@ -23,6 +23,7 @@ class CallGrant final : public loader::MemoryGrant {
   bool grow(std::size_t bytes) noexcept override;
   void shrink(std::size_t bytes) noexcept override;
   void keep(std::size_t bytes) noexcept override;
+  void keep_in_code(std::size_t bytes) noexcept override;
   [[nodiscard]] GrantAccount& account() noexcept { return account_; }
 
  private:
@@ -38,6 +39,7 @@ class LoadGrant final : public loader::MemoryGrant {
   bool grow(std::size_t bytes) noexcept override;
   void shrink(std::size_t bytes) noexcept override;
   void keep(std::size_t) noexcept override {}
+  [[nodiscard]] bool make_private(const loader::Segment& segment) noexcept override;
 
  private:
   std::shared_ptr<Shell> shell_;

@@ -74,13 +74,15 @@ class Ledger {
   // --- grants (ledger_grants.cpp); none of grow, shrink, keep allocates
   [[nodiscard]] bool grow(GrantAccount& account, std::size_t bytes) noexcept;
   void shrink(GrantAccount& account, std::size_t bytes) noexcept;
-  void keep(GrantAccount& account, std::size_t bytes) noexcept;
+  void keep(GrantAccount& account, std::size_t bytes, bool in_code) noexcept;
   bool open_body(GrantAccount& account, std::size_t bytes, TimePoint now, Decisions& out);
   void close(GrantAccount& account, TimePoint now, Decisions& out);
   [[nodiscard]] std::size_t load_holds(EntryId id) const noexcept;
   [[nodiscard]] bool grow_load(EntryId id, std::size_t bytes) noexcept;
   void shrink_load(EntryId id, std::size_t bytes) noexcept;
   void refuse_load(EntryId id, std::size_t bytes) noexcept;
+  [[nodiscard]] std::optional<std::size_t> make_private(EntryId id, const loader::Segment& segment) noexcept;
+  void leave_segment(EntryId id, const loader::Segment& segment) noexcept;
   /// Evicts idle models until `bytes` of growth will fit once their memory is back; promises that room to the caller,
   /// who waits and then calls end_growth(). `cause`: the model that grows, 0 for none. False: not enough can go;
   /// nothing was done.
@@ -146,6 +148,7 @@ class Ledger {
   bool settle(Entry& entry, const loader::Footprint& footprint);
   void join_segments(Entry& entry);
   void drop_segments(Entry& entry, Holding from) noexcept;
+  static void count_as_private(Entry& entry, const loader::Segment& segment) noexcept;
 
   // room
   void pump(TimePoint now, Decisions& out);

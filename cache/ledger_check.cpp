@@ -63,6 +63,7 @@ void Ledger::check_sums() const {
                   counted.draining == segment.draining && segment.holders() > 0,
               "the holders of segment " + segment.key + " are miscounted");
     (segment.kind() == Kind::weights   ? sum.weights
+     : segment.kind() == Kind::code    ? sum.code
      : segment.kind() == Kind::loading ? sum.loading
                                        : sum.draining) += segment.bytes;
   });

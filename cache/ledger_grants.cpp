@@ -30,7 +30,7 @@ void Ledger::shrink(GrantAccount& account, std::size_t bytes) noexcept {
   moved_since_pump_ = true;
 }
 
-void Ledger::keep(GrantAccount& account, std::size_t bytes) noexcept {
+void Ledger::keep(GrantAccount& account, std::size_t bytes, bool in_code) noexcept {
   const auto found = entries_.find(account.entry);
   if (found == entries_.end()) {
     return;  // the model is gone: what was kept went with it, the grant's end gives the bytes back
@@ -39,6 +39,12 @@ void Ledger::keep(GrantAccount& account, std::size_t bytes) noexcept {
   bytes = std::min(bytes, account.held);
   Entry& entry = *found->second;
   account.held -= bytes;
+  const auto code = std::ranges::find_if(entry.segments, [](const SegmentRecord* each) { return each->code; });
+  if (in_code && code != entry.segments.end()) {
+    SegmentTable::grow(**code, bytes);
+    charges_.move(account.kind, (*code)->kind(), bytes);
+    return;
+  }
   entry.code_bytes += bytes;
   charges_.move(account.kind, entry.phase == Phase::evicting ? Kind::draining : Kind::code, bytes);
 }
@@ -102,6 +108,50 @@ void Ledger::shrink_load(EntryId id, std::size_t bytes) noexcept {
   found->second->claimed -= bytes;
   charges_.sub(Kind::loading, bytes);
   moved_since_pump_ = true;
+}
+
+/// The bytes that a load must ask for before leave_segment(), because others hold the segment too. nullopt: none; it
+/// was this load's alone, or is none of its segments, and its bytes are private now.
+std::optional<std::size_t> Ledger::make_private(EntryId id, const loader::Segment& segment) noexcept {
+  const auto found = entries_.find(id);
+  if (found == entries_.end() || found->second->phase != Phase::reading) {
+    return segment.bytes;
+  }
+  Entry& entry = *found->second;
+  const auto at = std::ranges::find(entry.segments, segment.key, &SegmentRecord::key);
+  if (at == entry.segments.end() || (*at)->holders() > 1 || (*at)->bytes != segment.bytes) {
+    count_as_private(entry, segment);
+    return segment.bytes;
+  }
+  count_as_private(entry, segment);
+  leave_segment(id, segment);
+  entry.claimed += segment.bytes;
+  charges_.add(Kind::loading, segment.bytes);
+  return std::nullopt;
+}
+
+/// From now on this load, and its second try if it is refused room, claims the bytes for itself.
+void Ledger::count_as_private(Entry& entry, const loader::Segment& segment) noexcept {
+  auto& named = entry.estimate.segments;
+  const auto at = std::ranges::find(named, segment.key, &loader::Segment::key);
+  if (at != named.end()) {
+    entry.estimate.private_bytes += at->bytes;
+    named.erase(at);
+  }
+}
+
+void Ledger::leave_segment(EntryId id, const loader::Segment& segment) noexcept {
+  const auto found = entries_.find(id);
+  if (found == entries_.end() || found->second->phase != Phase::reading) {
+    return;
+  }
+  Entry& entry = *found->second;
+  const auto at = std::ranges::find(entry.segments, segment.key, &SegmentRecord::key);
+  if (at != entry.segments.end()) {
+    segments_.drop(*at, Holding::loading);
+    entry.segments.erase(at);
+    moved_since_pump_ = true;
+  }
 }
 
 /// Remembers what a load asked for in vain, for its second try.

@@ -142,7 +142,7 @@ bool Ledger::settle(Entry& entry, const loader::Footprint& footprint) {
   for (const loader::Segment& segment : footprint.segments) {
     SegmentRecord* record = segments_.find(segment.key);
     if (record == nullptr || !held.contains(record)) {
-      record = segments_.hold(segment.key, segment.bytes, Holding::loading);
+      record = segments_.hold(segment, Holding::loading);
       kept.push_back(record);
       held.insert(record);
     }
@@ -265,7 +265,7 @@ void Ledger::join_segments(Entry& entry) {
     const loader::Segment& segment = entry.estimate.segments[i];
     const SegmentRecord* record = entry.joined[i] ? nullptr : segments_.find(segment.key);
     if (record != nullptr && record->live() > 0) {
-      entry.segments.push_back(segments_.hold(segment.key, segment.bytes, Holding::loading));
+      entry.segments.push_back(segments_.hold(segment, Holding::loading));
       entry.joined[i] = true;
     }
   }

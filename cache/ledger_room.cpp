@@ -222,7 +222,7 @@ void Ledger::admit_load(Entry& entry, TimePoint now, Decisions& out) {
   for (std::size_t i = 0; i < entry.joined.size(); ++i) {
     if (!entry.joined[i]) {
       const loader::Segment& segment = entry.estimate.segments[i];
-      entry.segments.push_back(segments_.hold(segment.key, segment.bytes, Holding::loading));
+      entry.segments.push_back(segments_.hold(segment, Holding::loading));
       entry.joined[i] = true;
     }
   }

@@ -44,8 +44,10 @@ EntryStatus Ledger::describe(const Entry& entry, TimePoint now) const {
   status.weight_bytes = entry.private_bytes + entry.claimed;
   status.code_bytes = entry.code_bytes;
   for (const SegmentRecord* segment : entry.segments) {
-    status.weight_bytes += segment->bytes;
-    status.shared_bytes += segment->holders() > 1 ? segment->bytes : 0;
+    (segment->code ? status.code_bytes : status.weight_bytes) += segment->bytes;
+    if (segment->live() < 2) continue;
+    status.shared_bytes += segment->bytes;
+    status.saved_bytes += segment->bytes - segment->bytes / segment->live();
   }
   status.mapped_bytes = entry.mapped_bytes;
   status.way = entry.way;
@@ -95,10 +97,13 @@ MemoryUse Ledger::used_as_seen() const {
   for (const auto& [id, entry] : entries_) {
     if (!drains(*entry)) continue;
     std::size_t weights = entry->private_bytes;
-    for (const SegmentRecord* segment : entry->segments) weights += segment->holders() == 1 ? segment->bytes : 0;
+    std::size_t code = entry->code_bytes;
+    for (const SegmentRecord* segment : entry->segments) {
+      if (segment->holders() == 1) (segment->code ? code : weights) += segment->bytes;
+    }
     use.weights -= weights;
-    use.code -= entry->code_bytes;
-    use.draining += weights + entry->code_bytes;
+    use.code -= code;
+    use.draining += weights + code;
   }
   return use;
 }

@@ -30,14 +30,15 @@ const SegmentRecord* SegmentTable::find(std::string_view key) const noexcept {
   return found == records_.end() ? nullptr : &found->second;
 }
 
-SegmentRecord* SegmentTable::hold(const std::string& key, std::size_t bytes, Holding as) {
-  const auto [at, made] = records_.try_emplace(key);
+SegmentRecord* SegmentTable::hold(const loader::Segment& held, Holding as) {
+  const auto [at, made] = records_.try_emplace(held.key);
   SegmentRecord& segment = at->second;
   if (made) {
-    segment.key = key;
-    segment.bytes = bytes;
+    segment.key = held.key;
+    segment.bytes = held.bytes;
+    segment.code = held.code;
     count(segment, as) = 1;
-    charges_.add(segment.kind(), bytes);
+    charges_.add(segment.kind(), segment.bytes);
     return &segment;
   }
   const Kind before = segment.kind();

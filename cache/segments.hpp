@@ -14,11 +14,12 @@ namespace mme::cache {
 /// How far the holder of a segment is.
 enum class Holding { loading, ready, draining };
 
-/// A segment is charged from its first holder to its last: as weights while a ready model holds it, else as loading
-/// while a loading one does, else as draining.
+/// A segment is charged from its first holder to its last: as weights or code while a ready model holds it, else as
+/// loading while a loading one does, else as draining.
 struct SegmentRecord {
   std::string key;
   std::size_t bytes = 0;
+  bool code = false;
   std::size_t loading = 0;
   std::size_t ready = 0;
   std::size_t draining = 0;
@@ -27,7 +28,8 @@ struct SegmentRecord {
   [[nodiscard]] std::size_t live() const noexcept { return loading + ready; }
   [[nodiscard]] std::size_t holders() const noexcept { return loading + ready + draining; }
   [[nodiscard]] Kind kind() const noexcept {
-    return ready > 0 ? Kind::weights : loading > 0 ? Kind::loading : Kind::draining;
+    if (ready > 0) return code ? Kind::code : Kind::weights;
+    return loading > 0 ? Kind::loading : Kind::draining;
   }
 };
 
@@ -39,10 +41,12 @@ class SegmentTable {
   [[nodiscard]] SegmentRecord* find(std::string_view key) noexcept;
   [[nodiscard]] const SegmentRecord* find(std::string_view key) const noexcept;
   /// Adds a holder. Equal keys are equal bytes, so the size first told counts.
-  SegmentRecord* hold(const std::string& key, std::size_t bytes, Holding as);
+  SegmentRecord* hold(const loader::Segment& segment, Holding as);
   void move(SegmentRecord* segment, Holding from, Holding to) noexcept;
   /// Takes a holder away; the record and its charge go with the last one.
   void drop(SegmentRecord* segment, Holding from) noexcept;
+  /// Code grows when calls leave plans in it. The caller moves the charge: it was paid for as something else.
+  static void grow(SegmentRecord& segment, std::size_t bytes) noexcept { segment.bytes += bytes; }
 
   /// Bytes that would be charged if every holder had a copy of its own, beyond what is charged.
   [[nodiscard]] std::size_t saved_bytes() const noexcept;

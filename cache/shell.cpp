@@ -362,14 +362,25 @@ bool Shell::grow_load(EntryId id, std::size_t bytes) noexcept {
   return false;
 }
 
+bool Shell::make_private(EntryId id, const loader::Segment& segment) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!ledger_.make_private(id, segment)) return true;
+  }
+  if (!grow_load(id, segment.bytes)) return false;
+  const std::lock_guard lock(mutex_);
+  ledger_.leave_segment(id, segment);
+  return true;
+}
+
 void Shell::shrink(GrantAccount& account, std::size_t bytes) noexcept {
   const std::lock_guard lock(mutex_);
   ledger_.shrink(account, bytes);
 }
 
-void Shell::keep(GrantAccount& account, std::size_t bytes) noexcept {
+void Shell::keep(GrantAccount& account, std::size_t bytes, bool in_code) noexcept {
   const std::lock_guard lock(mutex_);
-  ledger_.keep(account, bytes);
+  ledger_.keep(account, bytes, in_code);
 }
 
 void Shell::shrink_load(EntryId id, std::size_t bytes) noexcept {

@@ -45,10 +45,11 @@ class Shell : public std::enable_shared_from_this<Shell> {
   // For grants and holds.
   bool grow(GrantAccount& account, std::size_t bytes) noexcept;
   void shrink(GrantAccount& account, std::size_t bytes) noexcept;
-  void keep(GrantAccount& account, std::size_t bytes) noexcept;
+  void keep(GrantAccount& account, std::size_t bytes, bool in_code) noexcept;
   void close(GrantAccount& account) noexcept;
   bool grow_load(EntryId id, std::size_t bytes) noexcept;
   void shrink_load(EntryId id, std::size_t bytes) noexcept;
+  bool make_private(EntryId id, const loader::Segment& segment) noexcept;
   void learn(const LeaseTerms& terms, std::size_t peak) noexcept;
   /// `last`: nobody else holds the grant, so it ends with the lease.
   void end_lease(const LeaseTerms& terms, GrantAccount& account, bool last) noexcept;

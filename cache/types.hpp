@@ -82,7 +82,8 @@ struct EntryStatus {
   std::string stage;  ///< loading: "estimating", "queued", "reading"; else empty
   std::size_t weight_bytes = 0;
   std::size_t code_bytes = 0;
-  std::size_t shared_bytes = 0;  ///< part of weight_bytes that other entries hold too
+  std::size_t shared_bytes = 0;  ///< part of weight_bytes and code_bytes that other entries hold too
+  std::size_t saved_bytes = 0;   ///< part of shared_bytes that the others pay for, when each pays the same
   std::size_t mapped_bytes = 0;  ///< part of weight_bytes that is pages of the artifact
   /// How the weights came in, and why not mapped; nullopt while loading.
   std::optional<loader::LoadWay> way;

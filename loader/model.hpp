@@ -59,12 +59,6 @@ struct ModelSpec {
   ModelSettings settings;
 };
 
-/// A piece of model memory that several models may hold together (one weight, one code unit).
-struct Segment {
-  std::string key;  ///< equal keys are equal bytes
-  std::size_t bytes = 0;
-};
-
 /// What a load will take, told before a weight is read.
 struct Estimate {
   std::vector<Segment> segments;
@@ -90,8 +84,8 @@ enum class LoadWay {
 struct Footprint {
   std::vector<Segment> segments;
   std::size_t private_bytes = 0;  ///< weights nobody else holds, mapped ones too
-  std::size_t code_bytes = 0;     ///< graphs, objects, plans
-  std::size_t mapped_bytes = 0;   ///< part of private_bytes that is pages of the file
+  std::size_t code_bytes = 0;     ///< graphs, objects and plans that are its own
+  std::size_t mapped_bytes = 0;   ///< part of its weights, shared ones too, that is pages of files
   LoadWay way = LoadWay::copied;
   std::string way_reason = {};  ///< why not mapped, or not all of it; empty when there is nothing to say
 };

@@ -57,7 +57,9 @@ void add_entry(std::string& out, const cache::EntryStatus& entry) {
   if (!entry.stage.empty()) add(out, "stage", std::string_view(entry.stage));
   add(out, "weight_bytes", entry.weight_bytes);
   add(out, "code_bytes", entry.code_bytes);
+  add(out, "unique_bytes", entry.weight_bytes + entry.code_bytes - entry.shared_bytes);
   add(out, "shared_bytes", entry.shared_bytes);
+  add(out, "saved_bytes", entry.saved_bytes);
   add(out, "mapped_bytes", entry.mapped_bytes);
   if (entry.way) add(out, "loaded", to_string(*entry.way));
   if (!entry.way_reason.empty()) add(out, "loaded_reason", std::string_view(entry.way_reason));

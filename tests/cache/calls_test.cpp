@@ -211,6 +211,35 @@ TEST_CASE("What a call leaves in its model is charged to the model and leaves wi
   CHECK(bench.cache().used().total() == 0);
 }
 
+TEST_CASE("What a call leaves in code that models share is charged once and leaves with the last of them") {
+  Bench bench(small(100));
+  for (const char* name : {"a", "b"}) {
+    mme::test::FakeArtifact artifact;
+    artifact.estimate.private_bytes = 15;
+    artifact.footprint = {{{"code", 10, true}}, 5};
+    bench.loader.put(name, artifact);
+    bench.load(name);
+  }
+  bench.settle();
+  CHECK(bench.cache().used().code == 10);
+  CHECK(bench.cache().used().weights == 10);
+  const auto who = bench.acquire("a");
+  bench.settle();
+  auto grant = who->lease.context(loader::Deadline::max()).memory;
+  REQUIRE(grant->grow(20));
+  grant->keep_in_code(7);
+  CHECK(bench.cache().used().code == 17);
+  grant.reset();
+  bench.end(who);
+  bench.unload("a");
+  bench.settle();
+  CHECK(bench.cache().used().code == 17);
+  CHECK(bench.cache().used().weights == 5);
+  bench.unload("b");
+  bench.settle();
+  CHECK(bench.cache().used().total() == 0);
+}
+
 TEST_CASE("A call that needs more than there can ever be is refused with activations") {
   Bench bench(small(100));
   bench.loader.put("a", 30);

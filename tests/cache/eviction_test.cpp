@@ -143,6 +143,33 @@ TEST_CASE("A pinned model is never a victim") {
   CHECK(bench.cache().status().pinned_bytes == 40);
 }
 
+TEST_CASE("A segment that turns out to be a model's own is claimed by it, and again when it finds no room at first") {
+  Bench bench(small(150));
+  for (const char* name : {"a", "b"}) {
+    FakeArtifact artifact;
+    artifact.estimate = {{{"backbone", 60}}, 10};
+    artifact.footprint = {{{"backbone", 60}}, 10, 0};
+    if (*name == 'b') {
+      artifact.made_private = artifact.estimate.segments;
+      artifact.footprint = {{}, 70, 0};
+    }
+    bench.loader.put(name, artifact);
+    bench.call(name);
+  }
+  CHECK(bench.cache().used().weights == 140);
+  CHECK(bench.diary.evictions.empty());
+  bench.unload("b");
+  bench.settle();
+  REQUIRE(bench.cache().set_budget(130).has_value());  // room for each, but not for both
+  bench.call("b");
+  CHECK(bench.cache().used().weights == 70);
+  REQUIRE(bench.diary.evictions.size() == 2);
+  CHECK(bench.diary.evictions[1].name == "a");
+  bench.unload("b");
+  bench.settle();
+  CHECK(bench.cache().used().total() == 0);
+}
+
 TEST_CASE("A shared segment is charged once and leaves with its last holder") {
   Bench bench(small(100));
   for (const char* name : {"a", "b"}) {

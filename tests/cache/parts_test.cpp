@@ -82,9 +82,9 @@ TEST_CASE("Victims: chosen as the rule's own words choose them, in random famili
 TEST_CASE("Segments: charged once, as what its most settled holder is, until the last lets go") {
   Charges charges;
   SegmentTable table(charges);
-  SegmentRecord* segment = table.hold("s", 10, Holding::loading);
+  SegmentRecord* segment = table.hold({"s", 10}, Holding::loading);
   CHECK(charges.use().loading == 10);
-  CHECK(table.hold("s", 10, Holding::loading) == segment);
+  CHECK(table.hold({"s", 10}, Holding::loading) == segment);
   table.move(segment, Holding::loading, Holding::ready);
   CHECK(charges.use().weights == 10);
   CHECK(charges.total() == 10);

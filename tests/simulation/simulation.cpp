@@ -74,6 +74,7 @@ FakeArtifact Simulation::random_artifact() {
     for (std::size_t i = 0; i < 1 + below(4); ++i) {
       artifact.footprint.segments.push_back({"s" + family + "." + std::to_string(i), 5 + 7 * i});
     }
+    if (chance(0.5)) artifact.footprint.segments.push_back({"c" + family, 9, true});
   }
   artifact.estimate = {artifact.footprint.segments, artifact.footprint.private_bytes + artifact.footprint.code_bytes};
   if (chance(0.2)) {  // told too little, and grows to it or not
@@ -83,6 +84,7 @@ FakeArtifact Simulation::random_artifact() {
   if (chance(0.2)) {  // told too much, or segments that turn out not to be equal
     artifact.estimate.private_bytes += below(unit);
     if (!artifact.footprint.segments.empty() && chance(0.5)) {
+      if (chance(0.5)) artifact.made_private.push_back(artifact.footprint.segments.back());
       artifact.footprint.private_bytes += artifact.footprint.segments.back().bytes;
       artifact.footprint.segments.pop_back();
     }
@@ -240,7 +242,11 @@ void Simulation::keep() {
   }
   Running& call = running_[below(running_.size())];
   const std::size_t bytes = below(call.held / 4 + 1);
-  call.grant->keep(bytes);
+  if (chance(0.5)) {
+    call.grant->keep(bytes);
+  } else {
+    call.grant->keep_in_code(bytes);
+  }
   call.held -= bytes;
   bench_.cache().tick();
 }

@@ -22,8 +22,9 @@ namespace mme::test {
 struct FakeArtifact {
   loader::Estimate estimate;
   loader::Footprint footprint;
-  std::size_t load_growth = 0;  ///< asked of the load's grant, beyond the estimate
-  std::size_t call_peak = 0;    ///< what a call takes
+  std::size_t load_growth = 0;                ///< asked of the load's grant, beyond the estimate
+  std::size_t call_peak = 0;                  ///< what a call takes
+  std::vector<loader::Segment> made_private;  ///< segments of the estimate that the load keeps for itself
   bool stateless = true;
   bool throws = false;      ///< load() throws
   bool null_model = false;  ///< load() returns nothing
@@ -135,6 +136,11 @@ class FakeLoader final : public loader::ModelLoader {
     }
     if (artifact.load_growth > 0 && !context.memory->grow(artifact.load_growth)) {
       return loader::fail(loader::ErrorCode::cannot_fit, "no room to load");
+    }
+    for (const loader::Segment& segment : artifact.made_private) {
+      if (!context.memory->make_private(segment)) {
+        return loader::fail(loader::ErrorCode::cannot_fit, "no room to load");
+      }
     }
     if (artifact.load_error) {
       return *artifact.load_error;
