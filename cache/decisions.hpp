@@ -66,7 +66,9 @@ struct Decisions {
     EntryId entry;
     ModelSpec spec;
     std::stop_token stop;     ///< reads only
-    bool call_waits = false;  ///< reads only
+    bool call_waits = false;  ///< reads only, like what follows
+    std::size_t granted_bytes = 0;
+    std::vector<loader::Segment> held_segments = {};
   };
   struct Destruction {
     EntryId entry;

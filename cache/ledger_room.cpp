@@ -233,7 +233,8 @@ void Ledger::admit_load(Entry& entry, TimePoint now, Decisions& out) {
   readers_.insert(&entry);
   entry.stop = std::stop_source();
   const bool call_waits = std::ranges::find(entry.waiters, Waiter::Kind::call, &Waiter::kind) != entry.waiters.end();
-  out.reads.push_back({entry.id, entry.spec, entry.stop.get_token(), call_waits});
+  out.reads.push_back(
+      {entry.id, entry.spec, entry.stop.get_token(), call_waits, entry.claimed, entry.estimate.segments});
   out.events.emplace_back(LoadStarted{entry.spec, bytes});
 }
 

@@ -126,6 +126,8 @@ void Shell::read(const Decisions::Task& task) {
   context.stop = task.stop;
   context.call_waits = task.call_waits;
   context.memory = std::make_shared<LoadGrant>(shared_from_this(), id);
+  context.granted_bytes = task.granted_bytes;
+  context.held_segments = task.held_segments;
   auto model = guarded<std::unique_ptr<loader::Model>>([&] { return loader_.load(task.spec, context); });
   Result<Ledger::Loaded> loaded = loader::fail(ErrorCode::internal, "the loader returned no model");
   if (!model) {

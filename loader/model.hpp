@@ -91,9 +91,13 @@ struct Footprint {
 };
 
 struct LoadContext {
-  std::shared_ptr<MemoryGrant> memory;  ///< holds at least the estimate's private bytes at the start
-  std::stop_token stop;                 ///< requested when nobody wants the model any more; looked at between records
-  bool call_waits = false;              ///< a call waits for the model, and not only somebody who wants it loaded
+  std::shared_ptr<MemoryGrant> memory;  ///< asked when the load needs more than it was given
+  /// What `memory` holds at the start; nullopt: the private bytes that estimate() says.
+  std::optional<std::size_t> granted_bytes;
+  /// Segments that are charged already, as the estimate named them: what is made for them need not be asked for.
+  std::vector<Segment> held_segments;
+  std::stop_token stop;     ///< requested when nobody wants the model any more; looked at between records
+  bool call_waits = false;  ///< a call waits for the model, and not only somebody who wants it loaded
   /// Set by the loader: work that calls need not wait for. Runs on the same thread once the model was handed over, and
   /// must not keep it alive.
   std::function<void()> afterwards;

@@ -8,6 +8,7 @@ namespace {
 
 // Measured on models of 1 to 400 layers: code text, its debug records and pickles grow so much as graphs and objects.
 constexpr std::size_t code_growth = 16;
+constexpr std::size_t object_base = std::size_t{16} << 10;
 constexpr std::size_t code_base = std::size_t{64} << 10;
 constexpr std::size_t block_overhead = 64;  // the allocator's header
 constexpr std::uint64_t alignment = 64;     // of tensors, as libtorch's own allocator has it
@@ -19,6 +20,33 @@ std::size_t plus(std::size_t a, std::size_t b) {
 
 bool is_weight(std::string_view record) {
   return record.starts_with("data/") || record.starts_with("constants/") || record.starts_with("tensors/");
+}
+
+/// FNV-1a, over what the directory says of the records that code is made of.
+class Fingerprint {
+ public:
+  void add(const ZipEntry& entry, std::string_view record) {
+    for (const char letter : record) mix(static_cast<unsigned char>(letter));
+    for (std::uint64_t value : {entry.size, std::uint64_t{entry.crc32}}) {
+      for (int byte = 0; byte < 8; ++byte) mix(static_cast<unsigned char>(value >> (8 * byte)));
+    }
+  }
+  [[nodiscard]] std::uint64_t value() const noexcept { return value_; }
+
+ private:
+  void mix(unsigned char byte) noexcept { value_ = (value_ ^ byte) * 0x100000001b3U; }
+  std::uint64_t value_ = 0xcbf29ce484222325U;
+};
+
+/// Debug records are not read, and hold the author's paths: they say nothing.
+bool is_of_code(std::string_view record) {
+  return record == "constants.pkl" || record == "version" || record.starts_with("constants/") ||
+         (record.starts_with("code/") && record.ends_with(".py"));
+}
+
+std::size_t grown(std::size_t text, std::size_t base) {
+  std::size_t product = 0;
+  return __builtin_mul_overflow(text, code_growth, &product) ? SIZE_MAX : plus(product, base);
 }
 
 /// What the weights take when all are copied, and when those are mapped that can be.
@@ -54,11 +82,15 @@ Result<ArchivePlan> plan_archive(const ZipDirectory& directory) {
     return fail(ErrorCode::model_broken, "a zip archive, but not a TorchScript model");
   }
   std::size_t text = 0;
+  Fingerprint code;
   for (const ZipEntry& entry : directory.entries) {
     if (!entry.name.starts_with(plan.root)) continue;
     const std::string record = entry.name.substr(plan.root.size());
     if (record == "data.pkl" || record == "constants.pkl") plan.pickles.push_back(record);
     if (record.starts_with("code/") && record.ends_with(".py")) plan.code.push_back(record);
+    if (is_of_code(record)) code.add(entry, record);
+    if (record.starts_with("constants/")) plan.constant_bytes += entry.size;
+    if (record == "data.pkl") plan.object_bytes = grown(entry.size, object_base);
     if (is_weight(record)) {
       const bool mappable = !entry.deflated && entry.data_offset % alignment == 0;
       plan.weights.push_back({record, {entry.data_offset, entry.size}, mappable});
@@ -69,8 +101,8 @@ Result<ArchivePlan> plan_archive(const ZipDirectory& directory) {
   std::ranges::sort(plan.code);
   plan.has_json = has("model.json");
   plan.weight_bytes = bytes_of(plan.weights);
-  std::size_t grown = 0;
-  plan.code_bytes = __builtin_mul_overflow(text, code_growth, &grown) ? SIZE_MAX : plus(grown, code_base);
+  plan.code_bytes = grown(text, code_base);
+  plan.code_fingerprint = code.value();
   return plan;
 }
 

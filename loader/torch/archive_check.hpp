@@ -20,13 +20,16 @@ struct WeightRecord {
 };
 
 struct ArchivePlan {
-  std::string root;                   ///< the folder that holds everything, with its slash
-  std::vector<std::string> pickles;   ///< record names below the root that libtorch unpickles
-  std::vector<std::string> code;      ///< record names below the root that libtorch compiles, sorted
-  std::vector<WeightRecord> weights;  ///< of data/ and constants/
-  bool has_json = false;              ///< a format older than pickles
-  std::size_t weight_bytes = 0;       ///< what the weights take, mapped or copied, whichever is more
-  std::size_t code_bytes = 0;         ///< a guess from above of what code and objects take once loaded
+  std::string root;                    ///< the folder that holds everything, with its slash
+  std::vector<std::string> pickles;    ///< record names below the root that libtorch unpickles
+  std::vector<std::string> code;       ///< record names below the root that libtorch compiles, sorted
+  std::vector<WeightRecord> weights;   ///< of data/ and constants/
+  bool has_json = false;               ///< a format older than pickles
+  std::size_t weight_bytes = 0;        ///< what the weights take, mapped or copied, whichever is more
+  std::size_t code_bytes = 0;          ///< a guess from above of what code and objects take once loaded
+  std::size_t object_bytes = 0;        ///< the part of it that is objects: all that is made when the code is there
+  std::uint64_t constant_bytes = 0;    ///< of tensors in the code
+  std::uint64_t code_fingerprint = 0;  ///< equal for archives that hold the same code records, as far as it is known
 };
 
 /// Fails with model_broken when the archive cannot be a TorchScript model; a state dict is named as such.

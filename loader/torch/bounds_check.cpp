@@ -106,9 +106,10 @@ class Walk {
 
 }  // namespace
 
-std::optional<std::string> tensor_out_of_bounds(const torch::jit::Module& module) {
+std::optional<std::string> tensor_out_of_bounds(const torch::jit::Module& module, bool known_code) {
   Walk walk;
   if (auto problem = walk.attributes(module._ivalue())) return problem;
+  if (known_code) return std::nullopt;
   for (torch::jit::Function* function : module._ivalue()->compilation_unit()->get_functions()) {
     auto* graph_function = torch::jit::tryToGraphFunction(*function);
     if (graph_function == nullptr) continue;

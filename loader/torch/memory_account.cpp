@@ -153,7 +153,7 @@ AccountBytes MemoryAccount::close(std::shared_ptr<KeptBytes> kept) noexcept {
   return {total - objects, objects};
 }
 
-void MemoryAccount::close_call(std::shared_ptr<KeptBytes> kept) noexcept {
+void MemoryAccount::close_call(std::shared_ptr<KeptBytes> kept, bool in_code) noexcept {
   const AccountScope nobody(nullptr);
   KeptBytes& credit = *kept;
   const AccountBytes left = close(std::move(kept));
@@ -171,7 +171,11 @@ void MemoryAccount::close_call(std::shared_ptr<KeptBytes> kept) noexcept {
       residual = granted;
     }
   }
-  if (residual > 0) grant->keep(residual);
+  if (residual > 0 && in_code) {
+    grant->keep_in_code(residual);
+  } else if (residual > 0) {
+    grant->keep(residual);
+  }
   if (granted > residual) grant->shrink(granted - residual);
 }
 

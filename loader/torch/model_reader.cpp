@@ -4,9 +4,11 @@
 #include <torch/csrc/jit/serialization/import_source.h>
 #include <torch/csrc/jit/serialization/storage_context.h>
 #include <torch/csrc/jit/serialization/unpickler.h>
+#include <torch/custom_class.h>
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -70,24 +72,54 @@ c10::intrusive_ptr<c10::ivalue::Object> make_object(const c10::StrongTypePtr& ty
   return object;
 }
 
+/// Makes an account pay until its end; null: nothing changes.
+class CodePayer {
+ public:
+  explicit CodePayer(MemoryAccount* account) {
+    if (account != nullptr) scope_.emplace(account);
+  }
+
+ private:
+  std::optional<AccountScope> scope_;
+};
+
 class ModelReader {
  public:
   explicit ModelReader(const ArchiveParts& parts)
       : parts_(parts),
-        unit_(std::make_shared<jit::CompilationUnit>()),
+        unit_(parts.compiled ? parts.compiled : std::make_shared<jit::CompilationUnit>()),
         source_(
             unit_, &constants_, [this](const std::string& qualifier) { return code_of(qualifier); },
             parts.reader.version()) {}
 
   jit::Module read() {
-    const c10::IValue constants = unpickle("constants");
-    for (const c10::IValue& constant : constants.toTupleRef().elements()) constants_.push_back(constant);
+    if (!parts_.compiled) read_constants();
     const c10::IValue data = unpickle("data");
     TORCH_CHECK(data.isObject(), "the archive holds no module");
     return jit::Module(data.toObject());
   }
 
  private:
+  void read_constants() {
+    const CodePayer payer(parts_.code_account);
+    const c10::IValue constants = unpickle("constants");
+    for (const c10::IValue& constant : constants.toTupleRef().elements()) constants_.push_back(constant);
+  }
+
+  /// Only what is there: code that others run is not added to.
+  jit::TypePtr compiled_type(const c10::QualifiedName& name) {
+    if (jit::TypePtr built_in = torch::getCustomClass(name.qualifiedName())) return built_in;
+    jit::TypePtr type = unit_->get_type(name);
+    TORCH_CHECK(type, "a class that other models of this code did not need");
+    return type;
+  }
+
+  jit::TypePtr type_of(const c10::QualifiedName& name) {
+    if (parts_.compiled) return compiled_type(name);
+    const CodePayer payer(parts_.code_account);
+    return source_.loadType(name);
+  }
+
   void check_wanted() const {
     if (parts_.stop.stop_requested()) throw std::runtime_error("given up");
   }
@@ -119,7 +151,9 @@ class ModelReader {
 
   std::pair<c10::DataPtr, std::size_t> bytes_of(const WeightRecord& weight) {
     if (weight.bytes.size == 0) return {c10::DataPtr(nullptr, at::Device(at::kCPU)), 0};
-    if (parts_.map && weight.mappable) return {mapped(parts_.map, weight.bytes.offset), weight.bytes.size};
+    const bool stays_in_code = parts_.code_account != nullptr && weight.name.starts_with("constants/");
+    if (parts_.map && weight.mappable && !stays_in_code)
+      return {mapped(parts_.map, weight.bytes.offset), weight.bytes.size};
     auto [data, size] = parts_.reader.getRecord(weight.name);
     return {std::move(data), size};
   }
@@ -133,9 +167,7 @@ class ModelReader {
       rest.remove_prefix(count);
       return count;
     };
-    const auto find_type = [this](const c10::QualifiedName& type) {
-      return c10::StrongTypePtr(unit_, source_.loadType(type));
-    };
+    const auto find_type = [this](const c10::QualifiedName& type) { return c10::StrongTypePtr(unit_, type_of(type)); };
     const auto no_such_record = [](const std::string&) -> at::DataPtr {
       throw std::runtime_error("a tensor's data is missing");
     };

@@ -19,6 +19,10 @@ struct ArchiveParts {
   /// Holds the weights that plan says are mappable; null: all are copied.
   std::shared_ptr<WeightMap> map;
   std::stop_token stop;  ///< looked at between records
+  /// The archive's code, compiled for another model; null: it is compiled. Then constants are copied, for they stay in
+  /// the code, and the archive must not need a class that the other model did not have.
+  std::shared_ptr<torch::jit::CompilationUnit> compiled = nullptr;
+  MemoryAccount* code_account = nullptr;  ///< pays for what is compiled; null: whoever pays for the rest
 };
 
 /// Like torch::jit::load to the CPU, for archives of version 3 and later without model.json and old quantized

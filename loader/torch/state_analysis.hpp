@@ -4,16 +4,9 @@
 
 #include <torch/csrc/jit/api/module.h>
 
-#include <string>
-#include <vector>
+#include "loader/torch/write_report.hpp"
 
 namespace mme::loader {
-
-struct WriteReport {
-  bool writes_state = false;            ///< a second call may see what the first one did, or race with it
-  std::vector<bool> written_arguments;  ///< of forward, without self: those whose memory may be written to
-  std::string reason;                   ///< what first writes to the state, for logs; empty when nothing does
-};
 
 /// `module` must have a forward and be in the mode (eval) that it will be called in.
 [[nodiscard]] WriteReport find_writes(const torch::jit::Module& module);

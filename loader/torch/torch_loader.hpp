@@ -20,18 +20,26 @@ struct LoaderOptions {
   /// Mapped weights are brought into memory by the load; without, by the calls that first need them.
   bool prefault = true;
   MapPolicy map = MapPolicy::leased;
+  /// Models hold together what they have in common.
+  bool share = true;
 };
 
-/// Needs start_torch_runtime(). Members as ModelLoader says; several threads at once.
+struct ArchivePlan;
+class CodePool;
+
+/// Needs start_torch_runtime(). Members as ModelLoader says; several threads at once. Models may outlive it.
 class TorchLoader final : public ModelLoader {
  public:
-  explicit TorchLoader(LoaderOptions options = {}) : options_(options) {}
+  explicit TorchLoader(LoaderOptions options = {});
 
   [[nodiscard]] Result<Estimate> estimate(const ModelSpec& spec) const override;
   [[nodiscard]] Result<std::unique_ptr<Model>> load(const ModelSpec& spec, LoadContext& context) const override;
 
  private:
+  [[nodiscard]] Estimate estimate_of(const ArchivePlan& plan, const ModelSpec& spec) const;
+
   LoaderOptions options_;
+  std::shared_ptr<CodePool> codes_;
 };
 
 }  // namespace mme::loader

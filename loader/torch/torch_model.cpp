@@ -44,6 +44,11 @@ void TorchModel::set_way(LoadWay way, std::string reason, std::shared_ptr<Weight
   map_ = std::move(map);
 }
 
+void TorchModel::share_code(std::shared_ptr<CodeUnit> code) {
+  footprint_.segments.push_back(code->segment);
+  code_ = std::move(code);
+}
+
 void TorchModel::set_bytes(std::size_t tensors, std::size_t code) {
   footprint_.private_bytes = tensors;
   footprint_.code_bytes = code;
@@ -63,11 +68,18 @@ Result<TensorMap> TorchModel::infer(const TensorMap& inputs, CallContext& contex
   const AccountBytes left = call->bytes();
   context.peak_bytes = std::max(call->peak(), left.tensors + left.objects + sent.tensors + sent.objects);
   const bool refused = call->refused() || outputs->refused();
-  call->close_call(kept_);
+  close(*call);
   // Last of all: what was computed from pages that are gone looks like any other answer.
   if (lost()) return cut_short();
   if (refused) return fail(ErrorCode::activations, "the call needs more memory than there is room for");
   return result;
+}
+
+/// What a call leaves behind are the plans of its code, or, in a stateful model whose plans are made, its state.
+void TorchModel::close(MemoryAccount& call) noexcept {
+  const bool in_code = code_ && (stateless_ || !code_->warm());
+  call.close_call(in_code ? code_->kept() : kept_, in_code);
+  if (code_) code_->set_warm();
 }
 
 Result<TensorMap> TorchModel::run(const TensorMap& inputs, const std::vector<Bound>& bound, MemoryAccount& call,

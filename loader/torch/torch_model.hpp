@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "loader/model.hpp"
+#include "loader/torch/code_pool.hpp"
 #include "loader/torch/memory_account.hpp"
 #include "loader/torch/state_analysis.hpp"
 #include "loader/torch/weight_map.hpp"
@@ -27,9 +28,11 @@ class TorchModel final : public Model {
 
   [[nodiscard]] const torch::jit::Module& module() const noexcept { return module_; }
 
-  /// Both once, by the loader, before anybody else sees the model.
+  /// All once, by the loader, before anybody else sees the model.
   void set_way(LoadWay way, std::string reason, std::shared_ptr<WeightMap> map);
   void set_bytes(std::size_t tensors, std::size_t code);
+  /// The code that it runs, when others may run it too; kept as long as the model.
+  void share_code(std::shared_ptr<CodeUnit> code);
 
  private:
   Result<TensorMap> run(const TensorMap& inputs, const std::vector<Bound>& bound, MemoryAccount& call,
@@ -37,8 +40,10 @@ class TorchModel final : public Model {
   Result<TensorMap> run_unguarded(const TensorMap& inputs, const std::vector<Bound>& bound, MemoryAccount& call,
                                   MemoryAccount& outputs);
 
+  void close(MemoryAccount& call) noexcept;
   [[nodiscard]] bool lost() const noexcept { return map_ && map_->lost(); }
 
+  std::shared_ptr<CodeUnit> code_;  // null: its code is its own
   torch::jit::Module module_;
   torch::jit::Method forward_;
   Signature signature_;

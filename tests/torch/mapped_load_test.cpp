@@ -30,8 +30,8 @@ std::unique_ptr<loader::Model> load_as(const fs::path& file, const LoaderOptions
   return load(spec, options);
 }
 
-/// Every weight that can be is mapped.
-constexpr LoaderOptions map_all{.map_from = 0};
+/// Every weight that can be is mapped, those in graphs too.
+constexpr LoaderOptions map_all{.map_from = 0, .share = false};
 
 fs::path fixture(const std::string& name) {
   return fs::path(MME_FIXTURES) / (name + ".pt");

@@ -75,6 +75,11 @@ ModuleBuilder& ModuleBuilder::define(const std::string& source) {
   impl_->module.define(source);
   return *this;
 }
+ModuleBuilder& ModuleBuilder::freeze() {
+  impl_->module.eval();
+  impl_->module = torch::jit::freeze(impl_->module);
+  return *this;
+}
 void ModuleBuilder::save(const std::string& file) const {
   impl_->module.save(file);
 }
@@ -151,12 +156,16 @@ void start_torch() {
   static_cast<void>(started);
 }
 
-std::unique_ptr<loader::Model> load(const loader::ModelSpec& spec, const loader::LoaderOptions& options) {
+std::unique_ptr<loader::Model> load_with(const loader::TorchLoader& torch, const loader::ModelSpec& spec) {
   loader::LoadContext context;
   context.memory = std::make_shared<CountingGrant>(std::size_t{1} << 40);
-  auto model = loader::TorchLoader(options).load(spec, context);
+  auto model = torch.load(spec, context);
   if (!model) FAIL(model.error().message);
   return std::move(*model);
+}
+
+std::unique_ptr<loader::Model> load(const loader::ModelSpec& spec, const loader::LoaderOptions& options) {
+  return load_with(loader::TorchLoader(options), spec);
 }
 
 loader::Error load_error(const loader::ModelSpec& spec) {

@@ -33,6 +33,8 @@ class ModuleBuilder {
   ModuleBuilder& tensor_dict(const std::string& name, const std::string& key);
   ModuleBuilder& child(const std::string& name, const ModuleBuilder& module);
   ModuleBuilder& define(const std::string& source);
+  /// Puts its weights into its code, as torch.jit.freeze does.
+  ModuleBuilder& freeze();
   void save(const std::string& file) const;
 
  private:
@@ -74,6 +76,8 @@ void start_torch();
 /// Loads with a grant that gives everything; fails the test when it does not load.
 [[nodiscard]] std::unique_ptr<loader::Model> load(const loader::ModelSpec& spec,
                                                   const loader::LoaderOptions& options = {});
+/// The same with a loader whose other models it may share with.
+[[nodiscard]] std::unique_ptr<loader::Model> load_with(const loader::TorchLoader& torch, const loader::ModelSpec& spec);
 [[nodiscard]] loader::Error load_error(const loader::ModelSpec& spec);
 
 [[nodiscard]] loader::Tensor floats(loader::Shape shape, std::vector<float> values);
