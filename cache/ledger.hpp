@@ -66,7 +66,7 @@ class Ledger {
   void memory_back(EntryId id, TimePoint now, Decisions& out);
 
   // --- leases and pins (ledger_calls.cpp)
-  void end_lease(const LeaseTerms& terms, GrantAccount& account, TimePoint now, Decisions& out);
+  void end_lease(const LeaseTerms& terms, GrantAccount& account, bool usable, TimePoint now, Decisions& out);
   void learn(const LeaseTerms& terms, std::size_t peak);
   Entry* pin(const std::string& name, const std::optional<std::string>& version);
   void unpin(Entry& entry, TimePoint now, Decisions& out);

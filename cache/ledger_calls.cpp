@@ -117,7 +117,8 @@ void Ledger::open(GrantAccount& account, Entry& entry, std::size_t bytes) {
   accounts_.push_back(account);
 }
 
-void Ledger::end_lease(const LeaseTerms& terms, GrantAccount& account, TimePoint now, Decisions& out) {
+/// `usable`: whether its model can be called again; if not, the next caller has it loaded anew.
+void Ledger::end_lease(const LeaseTerms& terms, GrantAccount& account, bool usable, TimePoint now, Decisions& out) {
   Entry& entry = *terms.entry;
   assert(account.running == &entry && entry.leases > 0);
   account.running = nullptr;
@@ -133,7 +134,11 @@ void Ledger::end_lease(const LeaseTerms& terms, GrantAccount& account, TimePoint
     alone_ = alone_ && !account.alone;
   }
   touch(entry, now);
-  maybe_retire(entry, now, out);
+  if (!usable && !entry.doomed) {
+    doom(entry, EvictionReason::file_changed, now, out);
+  } else {
+    maybe_retire(entry, now, out);
+  }
   moved_since_pump_ = false;
   if (!fault("wake_up_dropped")) {
     pump(now, out);

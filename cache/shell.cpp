@@ -400,8 +400,9 @@ void Shell::learn(const LeaseTerms& terms, std::size_t peak) noexcept {
 }
 
 void Shell::end_lease(const LeaseTerms& terms, GrantAccount& account, bool last) noexcept {
+  const bool usable = terms.entry->model->usable();
   decide([&](TimePoint now, Decisions& out) {
-    ledger_.end_lease(terms, account, now, out);
+    ledger_.end_lease(terms, account, usable, now, out);
     if (last) {
       ledger_.close(account, now, out);
     }

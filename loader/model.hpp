@@ -125,6 +125,8 @@ class Model {
   [[nodiscard]] virtual Footprint footprint() const = 0;
   /// False when a call may write to the model's own state: one call at a time, never batched, shared or run again.
   [[nodiscard]] virtual bool stateless() const = 0;
+  /// False for good once it has lost what it computes with: its calls fail, and another load is needed.
+  [[nodiscard]] virtual bool usable() const noexcept { return true; }
 };
 
 /// Makes models from artifacts. Both members block and run on loader threads only, several at once.

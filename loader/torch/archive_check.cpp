@@ -93,12 +93,13 @@ Result<ArchivePlan> plan_archive(const ZipDirectory& directory) {
     if (record == "data.pkl") plan.object_bytes = grown(entry.size, object_base);
     if (is_weight(record)) {
       const bool mappable = !entry.deflated && entry.data_offset % alignment == 0;
-      plan.weights.push_back({record, {entry.data_offset, entry.size}, mappable});
+      plan.weights.push_back({record, {entry.data_offset, entry.size}, mappable, entry.crc32});
     } else if (!record.starts_with("extra/")) {
       text = plus(text, entry.size);
     }
   }
   std::ranges::sort(plan.code);
+  std::ranges::sort(plan.weights, {}, [](const WeightRecord& weight) { return weight.bytes.offset; });
   plan.has_json = has("model.json");
   plan.weight_bytes = bytes_of(plan.weights);
   plan.code_bytes = grown(text, code_base);

@@ -17,13 +17,18 @@ struct WeightRecord {
   std::string name;  ///< below the root
   ByteRange bytes;   ///< in the file when `mappable`; the size is that of the content, inflated
   bool mappable = false;
+  std::uint32_t crc32 = 0;  ///< of the content, as the directory has it
 };
+
+/// Tensors inside graphs are part of what makes code equal, and stay on the heap as long as it is used: code with more
+/// of them (a frozen model has all its weights there) is not shared.
+inline constexpr std::uint64_t most_shared_constants = std::uint64_t{256} << 10;
 
 struct ArchivePlan {
   std::string root;                    ///< the folder that holds everything, with its slash
   std::vector<std::string> pickles;    ///< record names below the root that libtorch unpickles
   std::vector<std::string> code;       ///< record names below the root that libtorch compiles, sorted
-  std::vector<WeightRecord> weights;   ///< of data/ and constants/
+  std::vector<WeightRecord> weights;   ///< of data/ and constants/, in the order of the file
   bool has_json = false;               ///< a format older than pickles
   std::size_t weight_bytes = 0;        ///< what the weights take, mapped or copied, whichever is more
   std::size_t code_bytes = 0;          ///< a guess from above of what code and objects take once loaded

@@ -26,10 +26,6 @@ namespace {
 
 using caffe2::serialize::PyTorchStreamReader;
 
-/// Tensors inside graphs are part of what makes code equal, and stay on the heap as long as it is used: code with more
-/// of them (a frozen model has all its weights there) is not shared.
-constexpr std::uint64_t most_constants = std::uint64_t{256} << 10;
-
 /// libtorch's view of the file; where a load that nobody wants any more ends.
 class Adapter final : public caffe2::serialize::ReadAdapterInterface {
  public:
@@ -46,9 +42,8 @@ class Adapter final : public caffe2::serialize::ReadAdapterInterface {
   const LoadContext& context_;
 };
 
-struct ReadModule {
-  torch::jit::Module module;
-  std::shared_ptr<WeightMap> map = nullptr;
+/// How the weights came in.
+struct Way {
   LoadWay way = LoadWay::copied;
   std::string reason = {};
 };
@@ -81,16 +76,15 @@ class Loading {
     if (!found_.unit) {
       if (auto problem = look_over_code()) return broken(*problem);
     }
-    ReadModule read = read_any();
-    if (auto problem = tensor_out_of_bounds(read.module, found_.unit != nullptr)) return broken(*problem);
-    if (!read.module.find_method("forward")) return broken("it has no forward");
-    read.module.eval();
-    const WriteReport writes = writes_of(read.module);
-    if (writes.writes_state && !may_share_code_that_writes()) {
-      read = {};
-      return run_alone();
-    }
-    return finish(std::move(read), writes);
+    read_any();
+    if (auto problem = tensor_out_of_bounds(read_.module, found_.unit != nullptr)) return broken(*problem);
+    if (!read_.module.find_method("forward")) return broken("it has no forward");
+    read_.module.eval();
+    const WriteReport writes = writes_of(read_.module);
+    const bool holds_of_others = (weights_ && weights_->took_others()) || !may_share_code_that_writes();
+    if (writes.writes_state && holds_of_others) return run_alone();
+    settle_weights(writes.writes_state);
+    return finish(writes);
   }
 
  private:
@@ -98,19 +92,24 @@ class Loading {
 
   [[nodiscard]] bool may_share_code() const {
     return load_.options.share && !load_.spec.settings.optimize && plain_reason_.empty() &&
-           load_.plan.constant_bytes <= most_constants;
+           load_.plan.constant_bytes <= most_shared_constants;
   }
 
   /// All that compiled code depends on; paid for by the code, which keeps it.
   std::string code_text() {
     const AccountScope payer(&load_.code_account);
     CodeText text;
+    const auto add = [&](const std::string& record) {
+      const std::string code = text_of(reader_, record);
+      restores_itself_ = restores_itself_ || code.find("def __setstate__") != std::string::npos;
+      text.add(record, with_sorted_finals(code));
+    };
     text.add("version", std::to_string(reader_.version()));
     text.add("constants.pkl", text_of(reader_, "constants.pkl"));
     for (const WeightRecord& weight : load_.plan.weights) {
       if (weight.name.starts_with("constants/")) text.add(weight.name, text_of(reader_, weight.name));
     }
-    for (const std::string& record : load_.plan.code) text.add(record, with_sorted_finals(text_of(reader_, record)));
+    for (const std::string& record : load_.plan.code) add(record);
     return text.take();
   }
 
@@ -125,6 +124,7 @@ class Loading {
   std::optional<std::string> look_over_code() {
     for (const std::string& record : load_.plan.code) {
       const std::string code = text_of(reader_, record);
+      restores_itself_ = restores_itself_ || code.find("def __setstate__") != std::string::npos;
       if (auto problem = problem_in_code(code)) return problem;
       if (calls_old_quantized_conv(code)) plain_reason_ = "old quantized convolution";
     }
@@ -152,26 +152,27 @@ class Loading {
     return !(found_.unit || found_.turn) || load_.plan.constant_bytes == 0;
   }
 
-  /// Once more, with code of its own.
+  /// Once more, holding nothing together with others.
   Result<LoadedArchive> run_alone() {
+    if (weights_) weights_->give_up();
+    load_.context.held_segments.clear();
+    load_.weights.remember_to_itself(load_.spec.artifact);
+    read_ = {};
+    weights_.reset();
+    found_ = {};
     LoaderOptions alone = load_.options;
     alone.share = false;
-    found_ = {};
-    return Loading({load_.file, load_.plan, load_.spec, load_.context, alone, load_.codes, load_.account, load_.kept,
-                    load_.code_account})
-        .run();
+    const ArchiveLoad again{load_.file,  load_.plan,    load_.spec,    load_.context, alone,
+                            load_.codes, load_.weights, load_.account, load_.kept,    load_.code_account};
+    return Loading(again).run();
   }
 
   // --- weights
 
-  [[nodiscard]] std::vector<ByteRange> mappable_weights() const {
-    const bool constants_are_code = found_.unit || found_.turn;
-    std::vector<ByteRange> ranges;
-    for (const WeightRecord& weight : load_.plan.weights) {
-      const bool in_code = constants_are_code && weight.name.starts_with("constants/");
-      if (weight.mappable && !in_code) ranges.push_back(weight.bytes);
-    }
-    return ranges;
+  /// What a model's own code restores at load may be changed by it, before anybody knows.
+  [[nodiscard]] bool may_share_weights() const {
+    return load_.options.share && load_.options.map == MapPolicy::leased && !restores_itself_ &&
+           !load_.weights.keeps_to_itself(load_.spec.artifact);
   }
 
   [[nodiscard]] const char* why_nothing_to_map() const {
@@ -181,78 +182,105 @@ class Loading {
   }
 
   /// Maps the weights where that is possible and worth it; else says why not.
-  void map_weights(ReadModule& read) {
-    const ArchivePlan& plan = load_.plan;
-    const auto ranges = mappable_weights();
-    if (load_.file.size() < load_.options.map_from) {
-      read.reason = "small file";
-    } else if (total_size(ranges) == 0) {
-      read.reason = why_nothing_to_map();
-    } else {
-      auto made = WeightMap::make(load_.file, ranges, load_.options.map, load_.account);
-      read.map = std::move(made.map);
-      read.reason = made.why_not;
-      if (!read.map) return;
-      read.way = LoadWay::mapped;
-      std::size_t copied = 0;
-      for (const WeightRecord& weight : plan.weights) copied += weight.mappable ? 0 : 1;
-      if (copied > 0) read.reason = std::to_string(copied) + " weights compressed or unaligned";
+  Way map_weights() {
+    const bool constants_are_code = found_.unit || found_.turn;
+    auto runs = plan_runs(load_.plan, !constants_are_code);
+    const bool nothing = runs.empty();
+    weights_ =
+        std::make_unique<WeightLoad>(WeightLoad::Terms{load_.file, load_.spec.artifact, load_.plan, load_.options.map,
+                                                       *load_.context.memory, load_.account, load_.weights},
+                                     std::move(runs), std::exchange(load_.context.held_segments, {}));
+    if (nothing || load_.file.size() < load_.options.map_from) {
+      weights_->give_up();
+      weights_.reset();
+      return {LoadWay::copied, nothing ? why_nothing_to_map() : "small file"};
     }
+    const std::string why_not = weights_->open(may_share_weights());
+    if (!why_not.empty()) {
+      weights_.reset();
+      return {LoadWay::copied, why_not};
+    }
+    const auto copied = std::ranges::count(load_.plan.weights, false, &WeightRecord::mappable);
+    return {LoadWay::mapped, copied > 0 ? std::to_string(copied) + " weights compressed or unaligned" : ""};
+  }
+
+  /// A model that writes to its weights could lose a write while its pages are copied out of the file, so that is done
+  /// before its first call.
+  void let_go_of_file() {
+    weights_->keep();
+    weights_->own_map()->leave_file();
+    way_ = {LoadWay::copied, "it may write to its own state"};
+    load_.weights.remember_to_itself(load_.spec.artifact);
+  }
+
+  [[nodiscard]] bool was_changed() const {
+    const auto& map = weights_ ? weights_->own_map() : nullptr;
+    return map && (map->detached() || map->lost());
+  }
+
+  void settle_weights(bool writes_state) {
+    changed_ = was_changed();
+    if (!weights_ || changed_) return;
+    if (writes_state) return let_go_of_file();
+    if (may_share_weights()) {
+      for (const std::size_t weight : weights_->share()) point_to(read_.storages[weight], weights_->place(weight));
+      weights_are_shared_ = true;
+    } else {
+      weights_->keep();
+    }
+    prefault();
   }
 
   // --- the module
 
-  ReadModule read_by_us() {
-    ReadModule read;
-    map_weights(read);
-    ArchiveParts parts{reader_, load_.plan, read.map, load_.context.stop};
+  void read_by_us() {
+    way_ = map_weights();
+    ArchiveParts parts{reader_, load_.plan, weights_.get(), load_.context.stop};
     if (found_.unit) parts.compiled = found_.unit->compiled;
     if (found_.turn) parts.code_account = &load_.code_account;
-    read.module = read_module(parts);
-    // A call that waits begins at once, and the pages come in beside it; it meets those first that it needs first.
-    const bool now = load_.options.prefault && !load_.context.call_waits;
-    if (read.map && now && !read.map->prefault(load_.context.stop)) throw std::runtime_error("given up");
-    return read;
+    read_ = read_module(parts);
   }
 
-  /// By our own reader; what it throws is in `problem`, unless it means the end of the load.
-  std::optional<ReadModule> read_ours(std::string& problem) {
+  /// False: it throws, for the reason in `problem`. Throws what means the end of the load.
+  bool read_ours(std::string& problem) {
     try {
-      return read_by_us();
+      read_by_us();
+      return true;
     } catch (...) {
       const bool refused = load_.account.refused() || load_.code_account.refused();
       if (refused || load_.context.stop.stop_requested()) throw;
       problem = current_exception_text();
     }
-    return std::nullopt;
+    if (weights_) weights_->give_up();
+    weights_.reset();
+    return false;
   }
 
-  ReadModule read_any() {
+  void read_any() {
     std::string reason = plain_reason_;
     if (reason.empty()) {
-      if (auto read = read_ours(reason)) return std::move(*read);
-      if (std::exchange(found_, {}).unit) {  // the others' code does not do; our own may
-        if (auto read = read_ours(reason)) return std::move(*read);
-      }
+      if (read_ours(reason)) return;
+      const bool others_code = found_.unit != nullptr;
+      found_ = {};
+      if (others_code && read_ours(reason)) return;  // the others' code does not do, but our own
       reason = "our own reader failed: " + reason;
     }
     found_ = {};
-    return {torch::jit::load(adapter_, at::Device(at::kCPU)), nullptr, LoadWay::plain, std::move(reason)};
+    way_ = {LoadWay::plain, std::move(reason)};
+    read_.module = torch::jit::load(adapter_, at::Device(at::kCPU));
   }
 
   // --- the end
 
-  /// A model that writes to its weights could lose a write while its pages are copied out of the file, so that is done
-  /// before its first call.
-  static void let_go_of_file(ReadModule& read) {
-    read.map->leave_file();
-    read.way = LoadWay::copied;
-    read.reason = "it may write to its own state";
-  }
-
-  void prefault_beside_the_call(const std::shared_ptr<WeightMap>& map) const {
-    if (!map || !load_.options.prefault || !load_.context.call_waits) return;
-    load_.context.afterwards = [map = std::weak_ptr<const WeightMap>(map)] { WeightMap::prefault_beside(map); };
+  /// A call that waits begins at once, and the pages come in beside it; it meets those first that it needs first.
+  void prefault() {
+    const auto& map = weights_->own_map();
+    if (!map || !load_.options.prefault) return;
+    if (load_.context.call_waits) {
+      load_.context.afterwards = [map = std::weak_ptr<WeightMap>(map)] { WeightMap::prefault_beside(map); };
+    } else if (!map->prefault(load_.context.stop)) {
+      throw std::runtime_error("given up");
+    }
   }
 
   std::shared_ptr<CodeUnit> new_unit(const torch::jit::Module& module, const WriteReport& writes) {
@@ -264,27 +292,33 @@ class Loading {
     return unit;
   }
 
-  Result<LoadedArchive> finish(ReadModule read, const WriteReport& writes) {
+  Result<LoadedArchive> finish(const WriteReport& writes) {
     // Copied out while `__setstate__` ran, which may write, or cut short: what is there may not be what was saved.
-    if (read.map && (read.map->detached() || read.map->lost())) return being_changed();
-    if (read.map && writes.writes_state) let_go_of_file(read);
+    if (changed_) return being_changed();
     LoadedArchive loaded;
     loaded.code_is_new = found_.turn != nullptr;
-    loaded.code = loaded.code_is_new ? new_unit(read.module, writes) : std::move(found_.unit);
+    loaded.code = loaded.code_is_new ? new_unit(read_.module, writes) : std::move(found_.unit);
     loaded.turn = std::move(found_.turn);
-    loaded.model = std::make_unique<TorchModel>(std::move(read.module), writes, load_.spec.settings.optimize,
+    loaded.model = std::make_unique<TorchModel>(std::move(read_.module), writes, load_.spec.settings.optimize,
                                                 load_.options.step, load_.kept);
-    prefault_beside_the_call(read.map);
-    loaded.model->set_way(read.way, std::move(read.reason), std::move(read.map));
+    loaded.model->set_way(way_.way, std::move(way_.reason));
+    loaded.weights = std::move(weights_);
+    loaded.weights_are_shared = weights_are_shared_;
     return loaded;
   }
 
   const ArchiveLoad& load_;
   std::shared_ptr<Adapter> adapter_;
   PyTorchStreamReader reader_;
-  std::string plain_reason_;  // why only libtorch's own loader will do; "": ours does
-  std::string text_;          // of code that may be shared
-  CodePool::Found found_;     // both null: code of its own
+  std::string plain_reason_;             // why only libtorch's own loader will do; "": ours does
+  std::string text_;                     // of code that may be shared
+  CodePool::Found found_;                // both null: code of its own
+  std::unique_ptr<WeightLoad> weights_;  // null: all are copied
+  ReadModule read_;
+  Way way_;
+  bool restores_itself_ = false;  // by a __setstate__ in its code
+  bool changed_ = false;          // the file, under the load
+  bool weights_are_shared_ = false;
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "loader/torch/memory_account.hpp"
 #include "loader/torch/torch_loader.hpp"
 #include "loader/torch/torch_model.hpp"
+#include "loader/torch/weight_load.hpp"
 
 namespace mme::loader {
 
@@ -21,6 +22,7 @@ struct ArchiveLoad {
   LoadContext& context;
   const LoaderOptions& options;
   const std::shared_ptr<CodePool>& codes;
+  WeightPool& weights;
   MemoryAccount& account;                  ///< of the model
   const std::shared_ptr<KeptBytes>& kept;  ///< where the account's credit will go
   MemoryAccount& code_account;             ///< of the code, when it is to be shared
@@ -31,6 +33,8 @@ struct LoadedArchive {
   std::shared_ptr<CodeUnit> code;        ///< null: the code is the model's own
   bool code_is_new = false;              ///< compiled by this load: to be closed, charged and then published
   std::unique_ptr<CodePool::Turn> turn;  ///< until then others wait for it
+  std::unique_ptr<WeightLoad> weights;   ///< null: all are copies
+  bool weights_are_shared = false;
 };
 
 /// What libtorch throws ends here. Errors: model_broken; settling: the file is being changed.

@@ -55,6 +55,8 @@ class MemoryAccount {
   /// False: no room; nothing is charged and refused() is true from now on. Small objects are let through up to
   /// `overdraft` bytes, because they are also made where nothing may be thrown; refused() is true all the same.
   [[nodiscard]] bool charge(std::size_t bytes, BlockKind kind) noexcept;
+  /// So much more of the grant is ours: it was given by other ways than grow().
+  void add_granted(std::size_t bytes) noexcept { granted_.fetch_add(bytes); }
   void release(std::size_t bytes, BlockKind kind) noexcept;
   /// Moves one charged block to another account, with the room that it takes.
   void hand_over(std::size_t bytes, BlockKind kind, MemoryAccount& to) noexcept;

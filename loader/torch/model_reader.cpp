@@ -20,17 +20,17 @@ namespace {
 
 namespace jit = torch::jit;
 
-using MapHold = std::shared_ptr<WeightMap>;
+using RunHold = std::shared_ptr<WeightRun>;
 
-void drop_map_hold(void* hold) {
-  delete static_cast<MapHold*>(hold);
+void drop_run_hold(void* hold) {
+  delete static_cast<RunHold*>(hold);
 }
 
-/// A storage that lies in the map and keeps it.
-c10::DataPtr mapped(const MapHold& map, std::uint64_t offset) {
-  auto hold = std::make_unique<MapHold>(map);
-  std::byte* data = map->at(offset);
-  return {data, hold.release(), &drop_map_hold, at::Device(at::kCPU)};
+/// A storage that lies in a run and keeps it.
+c10::DataPtr mapped(const WeightPlace& place) {
+  auto hold = std::make_unique<RunHold>(place.run);
+  std::byte* data = place.run->data(place.number);
+  return {data, hold.release(), &drop_run_hold, at::Device(at::kCPU)};
 }
 
 /// Both methods, or none: an object is saved either by its own words or slot by slot.
@@ -90,13 +90,15 @@ class ModelReader {
         unit_(parts.compiled ? parts.compiled : std::make_shared<jit::CompilationUnit>()),
         source_(
             unit_, &constants_, [this](const std::string& qualifier) { return code_of(qualifier); },
-            parts.reader.version()) {}
+            parts.reader.version()) {
+    storages_.resize(parts.plan.weights.size());
+  }
 
-  jit::Module read() {
+  ReadModule read() {
     if (!parts_.compiled) read_constants();
     const c10::IValue data = unpickle("data");
     TORCH_CHECK(data.isObject(), "the archive holds no module");
-    return jit::Module(data.toObject());
+    return {jit::Module(data.toObject()), std::move(storages_)};
   }
 
  private:
@@ -139,21 +141,22 @@ class ModelReader {
   /// same names for different storages, so each has a folder and a context of its own.
   std::shared_ptr<jit::DeserializationStorageContext> storages(const std::string& folder) {
     auto context = std::make_shared<jit::DeserializationStorageContext>();
-    for (const WeightRecord& weight : parts_.plan.weights) {
-      if (!weight.name.starts_with(folder)) continue;
+    for (std::size_t i = 0; i < parts_.plan.weights.size(); ++i) {
+      const std::string& name = parts_.plan.weights[i].name;
+      if (!name.starts_with(folder)) continue;
       check_wanted();
-      auto [data, size] = bytes_of(weight);
-      context->addStorage(weight.name.substr(folder.size()),
-                          c10::Storage(c10::Storage::use_byte_size_t(), size, std::move(data), nullptr, false));
+      auto [data, size] = bytes_of(i);
+      storages_[i] = c10::Storage(c10::Storage::use_byte_size_t(), size, std::move(data), nullptr, false);
+      context->addStorage(name.substr(folder.size()), storages_[i]);
     }
     return context;
   }
 
-  std::pair<c10::DataPtr, std::size_t> bytes_of(const WeightRecord& weight) {
+  std::pair<c10::DataPtr, std::size_t> bytes_of(std::size_t index) {
+    const WeightRecord& weight = parts_.plan.weights[index];
     if (weight.bytes.size == 0) return {c10::DataPtr(nullptr, at::Device(at::kCPU)), 0};
-    const bool stays_in_code = parts_.code_account != nullptr && weight.name.starts_with("constants/");
-    if (parts_.map && weight.mappable && !stays_in_code)
-      return {mapped(parts_.map, weight.bytes.offset), weight.bytes.size};
+    const WeightPlace place = parts_.weights != nullptr ? parts_.weights->place(index) : WeightPlace{};
+    if (place.run) return {mapped(place), weight.bytes.size};
     auto [data, size] = parts_.reader.getRecord(weight.name);
     return {std::move(data), size};
   }
@@ -180,12 +183,17 @@ class ModelReader {
   const ArchiveParts& parts_;
   std::shared_ptr<jit::CompilationUnit> unit_;
   std::vector<c10::IValue> constants_;
+  std::vector<c10::Storage> storages_;
   jit::SourceImporter source_;
 };
 
 }  // namespace
 
-jit::Module read_module(const ArchiveParts& parts) {
+void point_to(c10::Storage& storage, const WeightPlace& place) {
+  storage.set_data_ptr(mapped(place));
+}
+
+ReadModule read_module(const ArchiveParts& parts) {
   return ModelReader(parts).read();
 }
 

@@ -7,27 +7,35 @@
 
 #include <memory>
 #include <stop_token>
+#include <vector>
 
 #include "loader/torch/archive_check.hpp"
-#include "loader/torch/weight_map.hpp"
+#include "loader/torch/weight_load.hpp"
 
 namespace mme::loader {
 
 struct ArchiveParts {
   caffe2::serialize::PyTorchStreamReader& reader;
   const ArchivePlan& plan;
-  /// Holds the weights that plan says are mappable; null: all are copied.
-  std::shared_ptr<WeightMap> map;
-  std::stop_token stop;  ///< looked at between records
+  const WeightLoad* weights;  ///< where weights lie that are not copied; null: all are copied
+  std::stop_token stop;       ///< looked at between records
   /// The archive's code, compiled for another model; null: it is compiled. Then constants are copied, for they stay in
   /// the code, and the archive must not need a class that the other model did not have.
   std::shared_ptr<torch::jit::CompilationUnit> compiled = nullptr;
   MemoryAccount* code_account = nullptr;  ///< pays for what is compiled; null: whoever pays for the rest
 };
 
+struct ReadModule {
+  torch::jit::Module module;
+  std::vector<c10::Storage> storages;  ///< of the plan's weights, by their numbers
+};
+
+/// A storage's new place, kept by it; only before anybody computes with it.
+void point_to(c10::Storage& storage, const WeightPlace& place);
+
 /// Like torch::jit::load to the CPU, for archives of version 3 and later without model.json and old quantized
 /// convolutions. A storage has the size of its record, whatever the pickle says of it. Throws what libtorch throws, and
 /// whenever the archive is not as expected; runs the model's `__setstate__`.
-[[nodiscard]] torch::jit::Module read_module(const ArchiveParts& parts);
+[[nodiscard]] ReadModule read_module(const ArchiveParts& parts);
 
 }  // namespace mme::loader

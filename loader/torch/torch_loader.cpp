@@ -78,6 +78,11 @@ class Accounts {
   }
 
   void close(LoadedArchive& loaded, const ArchivePlan& plan, CodePool& codes) {
+    if (loaded.weights) {  // what the cache charges from now on is no longer the account's
+      auto shared = loaded.weights_are_shared ? loaded.weights->hand_to_cache() : std::vector<Segment>();
+      loaded.model->set_maps(loaded.weights->maps(), loaded.weights->mapped_bytes(), std::move(shared));
+      loaded.weights.reset();
+    }
     const AccountBytes code = code_->close_load(loaded.code_is_new ? loaded.code->kept() : kept_);
     const AccountBytes held = model_->close_load(kept_);
     std::size_t objects = held.objects;
@@ -114,17 +119,29 @@ std::size_t plus(std::size_t a, std::size_t b) {
 
 }  // namespace
 
-TorchLoader::TorchLoader(LoaderOptions options) : options_(options), codes_(std::make_shared<CodePool>()) {}
+TorchLoader::TorchLoader(LoaderOptions options)
+    : options_(options), codes_(std::make_shared<CodePool>()), weights_(std::make_shared<WeightPool>()) {}
 
+/// A guess about what will be shared is as good as any: what turns out otherwise is asked for.
 Estimate TorchLoader::estimate_of(const ArchivePlan& plan, const ModelSpec& spec) const {
   Estimate estimate;
-  const bool may_share = options_.share && !spec.settings.optimize;
-  if (const auto code = may_share ? codes_->guess(plan.code_fingerprint) : std::nullopt) {
+  const bool shares = options_.share && !spec.settings.optimize;
+  if (const auto code = shares ? codes_->guess(plan.code_fingerprint) : std::nullopt) {
     estimate.segments.push_back(*code);
-    estimate.private_bytes = plus(plan.weight_bytes, plan.object_bytes);
+    estimate.private_bytes = plan.object_bytes;
   } else {
-    estimate.private_bytes = plus(plan.weight_bytes, plan.code_bytes);
+    estimate.private_bytes = plan.code_bytes;
   }
+  std::size_t copied = plan.weight_bytes;
+  const bool maps = options_.map == MapPolicy::leased && spec.artifact.size >= options_.map_from;
+  if (options_.share && maps && !weights_->keeps_to_itself(spec.artifact)) {
+    const auto runs = plan_runs(plan, !shares || plan.constant_bytes > most_shared_constants);
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      estimate.segments.push_back({weights_->likely_key(spec.artifact, i, runs[i]), runs[i].bytes});
+      copied -= std::min<std::size_t>(copied, runs[i].span.size);
+    }
+  }
+  estimate.private_bytes = plus(estimate.private_bytes, copied);
   return estimate;
 }
 
@@ -145,8 +162,8 @@ Result<std::unique_ptr<Model>> TorchLoader::load(const ModelSpec& spec, LoadCont
     context.held_segments = std::move(estimate.segments);
   }
   Accounts accounts(context, *context.granted_bytes, options_.step);
-  auto loaded = load_archive(
-      {*opened->file, plan, spec, context, options_, codes_, accounts.model(), accounts.kept(), accounts.code()});
+  auto loaded = load_archive({*opened->file, plan, spec, context, options_, codes_, *weights_, accounts.model(),
+                              accounts.kept(), accounts.code()});
   const bool refused = accounts.refused() || !opened->file->unchanged();
   if (!loaded || refused) {
     const Error error = reason_of(*opened, context, accounts, loaded ? broken("it changed") : loaded.error());

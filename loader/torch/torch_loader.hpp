@@ -26,6 +26,7 @@ struct LoaderOptions {
 
 struct ArchivePlan;
 class CodePool;
+class WeightPool;
 
 /// Needs start_torch_runtime(). Members as ModelLoader says; several threads at once. Models may outlive it.
 class TorchLoader final : public ModelLoader {
@@ -40,6 +41,7 @@ class TorchLoader final : public ModelLoader {
 
   LoaderOptions options_;
   std::shared_ptr<CodePool> codes_;
+  std::shared_ptr<WeightPool> weights_;
 };
 
 }  // namespace mme::loader

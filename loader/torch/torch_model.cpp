@@ -4,6 +4,7 @@
 #include <torch/csrc/jit/runtime/graph_executor.h>
 
 #include <algorithm>
+#include <iterator>
 #include <new>
 #include <utility>
 
@@ -37,11 +38,20 @@ TorchModel::TorchModel(torch::jit::Module module, const WriteReport& writes, boo
   if (!stateless_) std::fill(copied_arguments_.begin(), copied_arguments_.end(), true);
 }
 
-void TorchModel::set_way(LoadWay way, std::string reason, std::shared_ptr<WeightMap> map) {
+void TorchModel::set_way(LoadWay way, std::string reason) {
   footprint_.way = way;
   footprint_.way_reason = std::move(reason);
-  footprint_.mapped_bytes = way == LoadWay::mapped ? map->bytes() : 0;
-  map_ = std::move(map);
+}
+
+void TorchModel::set_maps(std::vector<std::shared_ptr<WeightMap>> maps, std::size_t bytes,
+                          std::vector<Segment> shared) {
+  if (footprint_.way == LoadWay::mapped) footprint_.mapped_bytes = bytes;
+  std::ranges::move(shared, std::back_inserter(footprint_.segments));
+  maps_ = std::move(maps);
+}
+
+bool TorchModel::lost() const noexcept {
+  return std::ranges::any_of(maps_, [](const auto& map) { return map->lost(); });
 }
 
 void TorchModel::share_code(std::shared_ptr<CodeUnit> code) {

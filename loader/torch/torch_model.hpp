@@ -25,11 +25,14 @@ class TorchModel final : public Model {
   [[nodiscard]] const Signature& signature() const override { return signature_; }
   [[nodiscard]] Footprint footprint() const override { return footprint_; }
   [[nodiscard]] bool stateless() const override { return stateless_; }
+  [[nodiscard]] bool usable() const noexcept override { return !lost(); }
 
   [[nodiscard]] const torch::jit::Module& module() const noexcept { return module_; }
 
   /// All once, by the loader, before anybody else sees the model.
-  void set_way(LoadWay way, std::string reason, std::shared_ptr<WeightMap> map);
+  void set_way(LoadWay way, std::string reason);
+  /// The maps that weights lie in, and how much of them; `shared`: as segments of the cache.
+  void set_maps(std::vector<std::shared_ptr<WeightMap>> maps, std::size_t bytes, std::vector<Segment> shared);
   void set_bytes(std::size_t tensors, std::size_t code);
   /// The code that it runs, when others may run it too; kept as long as the model.
   void share_code(std::shared_ptr<CodeUnit> code);
@@ -41,14 +44,14 @@ class TorchModel final : public Model {
                                   MemoryAccount& outputs);
 
   void close(MemoryAccount& call) noexcept;
-  [[nodiscard]] bool lost() const noexcept { return map_ && map_->lost(); }
+  [[nodiscard]] bool lost() const noexcept;
 
   std::shared_ptr<CodeUnit> code_;  // null: its code is its own
   torch::jit::Module module_;
   torch::jit::Method forward_;
   Signature signature_;
   Footprint footprint_;
-  std::shared_ptr<WeightMap> map_;  // null when no weight lies in a file
+  std::vector<std::shared_ptr<WeightMap>> maps_;  // that weights lie in
   const bool stateless_;
   std::vector<bool> copied_arguments_;
   const bool optimize_;

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <new>
 #include <utility>
 
 namespace mme::loader {
@@ -37,28 +36,69 @@ bool replace_by_copy(std::byte* begin, std::size_t size) noexcept {
   return false;
 }
 
-ByteRange span_of(const std::vector<ByteRange>& pages) {
-  return {pages.front().offset, pages.back().end() - pages.front().offset};
+/// Address space that holds nothing: it stays ours, so that nobody else's map comes to lie inside ours.
+void empty(std::byte* begin, std::size_t size) noexcept {
+  mmap(begin, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+}
+
+ByteRange span_of(const std::vector<ByteRange>& parts) {
+  const auto pages = pages_of(parts);
+  return pages.empty() ? ByteRange{} : ByteRange{pages.front().offset, pages.back().end() - pages.front().offset};
 }
 
 }  // namespace
 
-WeightMap::WeightMap(std::vector<ByteRange> pages, MemoryAccount& account) noexcept
-    : pages_(std::move(pages)), span_(span_of(pages_)), account_(account) {}
+WeightMap::WeightMap(const std::vector<ByteRange>& parts) : span_(span_of(parts)) {
+  for (const ByteRange& part : parts) parts_.push_back({pages_of({part}).at(0)});
+}
 
-WeightMap::Made WeightMap::make(const ArtifactFile& file, const std::vector<ByteRange>& weights, MapPolicy policy,
-                                MemoryAccount& account) {
+WeightMap::Made WeightMap::make(const ArtifactFile& file, const std::vector<ByteRange>& parts, MapPolicy policy) {
   if (policy == MapPolicy::off) return {nullptr, "mapping is off"};
-  std::vector<ByteRange> pages = pages_of(weights);
-  if (pages.empty()) return {nullptr, "no weights"};
-  const std::size_t charged = total_size(pages);
-  const std::shared_ptr<WeightMap> map(new WeightMap(std::move(pages), account));
-  if (!account.charge(charged, BlockKind::tensor)) {
-    map->charged_ = false;
-    throw std::bad_alloc();
-  }
+  if (parts.empty()) return {nullptr, "no weights"};
+  const std::shared_ptr<WeightMap> map(new WeightMap(parts));
   if (const char* problem = map->open(file, policy)) return {nullptr, problem};
   return {map, ""};
+}
+
+std::vector<ByteRange> WeightMap::needed_pages() const {
+  std::vector<ByteRange> pages;
+  for (const Part& part : parts_) {
+    if (part.needed) pages.push_back(part.pages);
+  }
+  return pages_of(std::move(pages));
+}
+
+std::size_t WeightMap::bytes() const {
+  const std::lock_guard lock(mutex_);
+  return total_size(needed_pages());
+}
+
+/// What lies between the parts before and behind that are needed, gaps included.
+ByteRange WeightMap::between_neighbours(std::size_t part) const noexcept {
+  std::uint64_t begin = span_.offset;
+  std::uint64_t end = span_.end();
+  for (std::size_t before = part; before-- > 0;) {
+    if (!parts_[before].needed) continue;
+    begin = parts_[before].pages.end();
+    break;
+  }
+  for (std::size_t behind = part + 1; behind < parts_.size(); ++behind) {
+    if (!parts_[behind].needed) continue;
+    end = parts_[behind].pages.offset;
+    break;
+  }
+  return {begin, end > begin ? end - begin : 0};
+}
+
+void WeightMap::give_back(std::size_t part) noexcept {
+  const std::lock_guard lock(mutex_);
+  const ByteRange free = between_neighbours(part);
+  const ByteRange& pages = parts_[part].pages;
+  const std::uint64_t begin = std::max(free.offset, pages.offset);
+  const std::uint64_t end = std::min(free.end(), pages.end());
+  parts_[part].needed = false;
+  if (free.size > 0) empty(at(free.offset), free.size);
+  if (end > begin && !detached()) in_files.fetch_sub(end - begin);
 }
 
 /// Why not; null when the file is mapped. The lease comes first, then one more look at the file, then the map.
@@ -81,20 +121,22 @@ bool WeightMap::map_file() noexcept {
                     static_cast<off_t>(span_.offset));
   if (base == MAP_FAILED) return false;
   base_ = static_cast<std::byte*>(base);
-  in_files.fetch_add(bytes());
+  in_files.fetch_add(total_size(needed_pages()));
   return true;
 }
 
 /// Tells the kernel what will be read; it begins at once.
-void WeightMap::announce() const noexcept {
-  for (const ByteRange& range : pages_) madvise(at(range.offset), range.size, MADV_WILLNEED);
+void WeightMap::announce() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (const ByteRange& range : needed_pages()) madvise(at(range.offset), range.size, MADV_WILLNEED);
 }
 
 /// False: there is no portion of that number.
-bool WeightMap::bring_in_portion(std::size_t number) const noexcept {
+bool WeightMap::bring_in_portion(std::size_t number) noexcept {
   constexpr std::size_t portion = std::size_t{8} << 20;
   std::size_t skip = number * portion;
-  for (const ByteRange& range : pages_) {
+  const std::lock_guard lock(mutex_);
+  for (const ByteRange& range : needed_pages()) {
     if (skip < range.size) {
       bring_in(at(range.offset) + skip, std::min<std::size_t>(portion, range.size - skip));
       return true;
@@ -104,7 +146,7 @@ bool WeightMap::bring_in_portion(std::size_t number) const noexcept {
   return false;
 }
 
-bool WeightMap::prefault(const std::stop_token& stop) const noexcept {
+bool WeightMap::prefault(const std::stop_token& stop) noexcept {
   announce();
   for (std::size_t number = 0; bring_in_portion(number); ++number) {
     if (stop.stop_requested()) return false;
@@ -112,7 +154,7 @@ bool WeightMap::prefault(const std::stop_token& stop) const noexcept {
   return true;
 }
 
-void WeightMap::prefault_beside(const std::weak_ptr<const WeightMap>& map) noexcept {
+void WeightMap::prefault_beside(const std::weak_ptr<WeightMap>& map) noexcept {
   if (const auto alive = map.lock()) alive->announce();
   for (std::size_t number = 0;; ++number) {
     const auto alive = map.lock();
@@ -123,7 +165,7 @@ void WeightMap::prefault_beside(const std::weak_ptr<const WeightMap>& map) noexc
 void WeightMap::detach() noexcept {
   const std::lock_guard lock(mutex_);
   if (detached()) return;
-  if (base_ != nullptr) in_files.fetch_sub(bytes());
+  if (base_ != nullptr) in_files.fetch_sub(total_size(needed_pages()));
   if (base_ != nullptr && !copy_pages()) lost_.store(true, std::memory_order_release);
   detached_.store(true, std::memory_order_release);
 }
@@ -139,15 +181,16 @@ void WeightMap::leave_file() noexcept {
 bool WeightMap::copy_pages() noexcept {
   constexpr std::size_t portion = std::size_t{16} << 20;  // memory that is held twice, for a moment
   std::uint64_t end = span_.offset;
-  for (const ByteRange& range : pages_) {
+  for (const ByteRange& range : needed_pages()) {
     const std::size_t gap = range.offset - end;  // no weight lies there
-    if (gap > 0) mmap(at(end), gap, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    if (gap > 0) empty(at(end), gap);
     for (std::size_t done = 0; done < range.size; done += portion) {
       const std::size_t size = std::min<std::size_t>(portion, range.size - done);
       if (!replace_by_copy(at(range.offset + done), size)) return false;
     }
     end = range.end();
   }
+  if (span_.end() > end) empty(at(end), span_.end() - end);
   return true;
 }
 
@@ -158,10 +201,9 @@ std::size_t WeightMap::bytes_in_files() noexcept {
 WeightMap::~WeightMap() {
   lease_.reset();  // first: it may be detaching
   watch_.reset();
-  if (base_ != nullptr && !detached()) in_files.fetch_sub(bytes());
+  if (base_ != nullptr && !detached()) in_files.fetch_sub(total_size(needed_pages()));
   if (base_ != nullptr) munmap(base_, span_.size);
   if (descriptor_ >= 0) close(descriptor_);
-  if (charged_) account_.release(bytes(), BlockKind::tensor);
 }
 
 }  // namespace mme::loader

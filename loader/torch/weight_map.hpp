@@ -1,5 +1,5 @@
-// The weights of one model file, mapped instead of read, and shared by every tensor that lies in them.
-// No libtorch: storages hold a WeightMap, which is all that ties them to the file.
+// The weights of one model file, mapped instead of read.
+// No libtorch, and no accounts: who holds which part, and who pays for it, is the business of weight_run.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,6 @@
 #include "loader/torch/artifact_file.hpp"
 #include "loader/torch/file_lease.hpp"
 #include "loader/torch/lost_pages.hpp"
-#include "loader/torch/memory_account.hpp"
 #include "loader/torch/page_ranges.hpp"
 
 namespace mme::loader {
@@ -25,8 +24,8 @@ enum class MapPolicy {
   off,      ///< none
 };
 
-/// One private, writable map: what is written to it is seen by this model alone, and never by the file.
-/// It is charged to the account that it was made for, page by page that holds a weight, until it is unmapped.
+/// One private, writable map: what is written to it is seen by this process alone, and never by the file.
+/// Its parts are given back one by one, when nobody needs them any more; the last holder unmaps the rest.
 /// States: mapped -> detached, when a writer comes to the file: its pages become memory of our own, at the same
 /// addresses and under running calls, before the writer goes on. Members may be called from any thread.
 class WeightMap {
@@ -35,21 +34,22 @@ class WeightMap {
     std::shared_ptr<WeightMap> map;  ///< null: copy the weights instead
     const char* why_not = "";
   };
-  /// Maps the pages that hold `weights`, which are ranges of `file`.
-  /// Throws std::bad_alloc when the account refuses the bytes (it says so then).
-  static Made make(const ArtifactFile& file, const std::vector<ByteRange>& weights, MapPolicy policy,
-                   MemoryAccount& account);
+  /// Maps the pages that hold `parts`, which are ranges of `file`, in order. Nobody has paid for them.
+  static Made make(const ArtifactFile& file, const std::vector<ByteRange>& parts, MapPolicy policy);
   ~WeightMap();
   WeightMap(const WeightMap&) = delete;
   WeightMap& operator=(const WeightMap&) = delete;
 
-  /// Where a byte of the file lies that belongs to one of the weights.
+  /// Where a byte of the file lies that belongs to one of the parts.
   [[nodiscard]] std::byte* at(std::uint64_t offset) const noexcept { return base_ + (offset - span_.offset); }
-  /// Brings the weights into memory, in order, so that no call waits for the disk. Reads only: a page that is written
+  /// Nobody needs that part any more: its pages go, but for those that hold something of another part.
+  void give_back(std::size_t part) noexcept;
+
+  /// Brings what is left into memory, in order, so that no call waits for the disk. Reads only: a page that is written
   /// to would be a copy. False: `stop` was requested.
-  bool prefault(const std::stop_token& stop) const noexcept;
+  bool prefault(const std::stop_token& stop) noexcept;
   /// The same for a map in use, as long as there is one: its end waits for one portion of a few milliseconds at most.
-  static void prefault_beside(const std::weak_ptr<const WeightMap>& map) noexcept;
+  static void prefault_beside(const std::weak_ptr<WeightMap>& map) noexcept;
   /// Copies the pages out of the file. Calls may read them meanwhile, but what they write may be lost.
   /// When there is no memory for that, the map is lost().
   void detach() noexcept;
@@ -62,28 +62,33 @@ class WeightMap {
   [[nodiscard]] bool lost() const noexcept {
     return lost_.load(std::memory_order_acquire) || (watch_ && watch_->lost());
   }
-  /// Bytes that are charged.
-  [[nodiscard]] std::size_t bytes() const noexcept { return total_size(pages_); }
-  /// Of all maps in the process that are not detached: what is charged and is no anonymous memory.
+  /// Bytes of the pages that are left.
+  [[nodiscard]] std::size_t bytes() const;
+  /// Of all maps in the process that are not detached: pages of files, which are no anonymous memory.
   [[nodiscard]] static std::size_t bytes_in_files() noexcept;
 
  private:
-  WeightMap(std::vector<ByteRange> pages, MemoryAccount& account) noexcept;
+  struct Part {
+    ByteRange pages;
+    bool needed = true;
+  };
 
-  void announce() const noexcept;
-  bool bring_in_portion(std::size_t number) const noexcept;
+  explicit WeightMap(const std::vector<ByteRange>& parts);
+
+  [[nodiscard]] std::vector<ByteRange> needed_pages() const;
+  [[nodiscard]] ByteRange between_neighbours(std::size_t part) const noexcept;
+  void announce() noexcept;
+  bool bring_in_portion(std::size_t number) noexcept;
 
   const char* open(const ArtifactFile& file, MapPolicy policy);
   bool map_file() noexcept;
   bool copy_pages() noexcept;
 
-  const std::vector<ByteRange> pages_;  // of the file, in order
-  const ByteRange span_;                // from the first page to the last
-  MemoryAccount& account_;              // lives as long as it is charged
-  bool charged_ = true;
+  std::vector<Part> parts_;    // in order; guarded by mutex_ once the map is shared
+  const ByteRange span_;       // from the first page to the last
   int descriptor_ = -1;        // the lease and the watch need it
   std::byte* base_ = nullptr;  // set once, before anybody else sees the map
-  std::mutex mutex_;           // held while pages are mapped or copied
+  mutable std::mutex mutex_;   // held while pages are mapped, copied, read in or given back
   std::atomic<bool> detached_{false};
   std::atomic<bool> lost_{false};
   std::unique_ptr<WatchedMap> watch_;

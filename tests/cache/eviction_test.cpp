@@ -143,6 +143,21 @@ TEST_CASE("A pinned model is never a victim") {
   CHECK(bench.cache().status().pinned_bytes == 40);
 }
 
+TEST_CASE("A model that cannot be used any more goes when its call ends, and the next call has it loaded anew") {
+  Bench bench(small(100));
+  FakeArtifact artifact;
+  artifact.estimate.private_bytes = artifact.footprint.private_bytes = 40;
+  artifact.breaks = true;
+  bench.loader.put("a", artifact);
+  bench.call("a");
+  bench.settle();
+  REQUIRE(bench.diary.evictions.size() == 1);
+  CHECK(bench.diary.evictions[0].reason == mme::cache::EvictionReason::file_changed);
+  CHECK(bench.cache().used().total() == 0);
+  bench.call("a");
+  CHECK(bench.loader.testimony().loads == 2);
+}
+
 TEST_CASE("A segment that turns out to be a model's own is claimed by it, and again when it finds no room at first") {
   Bench bench(small(150));
   for (const char* name : {"a", "b"}) {

@@ -10,7 +10,12 @@ namespace mme::models {
 /// What each model does stands beside its source in plain_models.cpp: values of every kind in and out.
 void make_plain_models(const std::filesystem::path& folder);
 
-/// Models with weights: big1, big32, big64 (that many MiB; `x` becomes x + 1), with `with_big256` also big256; mlp.
+/// The numbers with which the layer and the head of `tuned` begin.
+inline constexpr float kLayerMark = 22222.25F;
+inline constexpr float kHeadMark = 11111.75F;
+
+/// Models with weights: big1, big32, big64 (that many MiB; `x` becomes x + 1), with `with_big256` also big256; mlp;
+/// tuned.
 void make_weighted_models(const std::filesystem::path& folder, bool with_big256);
 
 /// Models that load or run slowly, endlessly, hugely, or that touch files.

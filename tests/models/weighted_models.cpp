@@ -45,6 +45,25 @@ void make_mlp(const std::filesystem::path& folder) {
   save(module, folder / "mlp.pt");
 }
 
+/// A fine-tune: 8 MiB of backbone, a layer of 512 KiB and a head. Tests make others of it by writing over the marks
+/// with which the layer and the head begin: x becomes x + head + layer's mark + 3.
+void make_tuned(const std::filesystem::path& folder) {
+  torch::manual_seed(2);
+  jit::Module module = new_module("M");
+  for (const char* name : {"first", "second"}) {
+    torch::Tensor backbone = torch::rand({4 * kFloatsPerMiB});
+    backbone[0] = 1.5;
+    add_parameter(module, name, backbone);
+  }
+  torch::Tensor layer = torch::rand({kFloatsPerMiB / 2});
+  layer[0] = kLayerMark;
+  add_parameter(module, "layer", layer);
+  add_parameter(module, "head", torch::full({1}, kHeadMark));
+  define(module,
+         "def forward(self, x):\n    return x + self.head + self.layer[:1] + self.first[:1] + self.second[:1]\n");
+  save(module, folder / "tuned.pt");
+}
+
 }  // namespace
 
 void make_weighted_models(const std::filesystem::path& folder, bool with_big256) {
@@ -52,6 +71,7 @@ void make_weighted_models(const std::filesystem::path& folder, bool with_big256)
   for (const int mebibytes : {1, 32, 64}) make_big(folder, mebibytes);
   if (with_big256) make_big(folder, 256);
   make_mlp(folder);
+  make_tuned(folder);
 }
 
 void make_twins(const std::filesystem::path& folder, const std::string& stem, int count) {

@@ -29,6 +29,7 @@ struct FakeArtifact {
   bool throws = false;      ///< load() throws
   bool null_model = false;  ///< load() returns nothing
   bool footprint_throws = false;
+  bool breaks = false;  ///< its first call leaves it unusable
   std::optional<loader::Error> estimate_error;
   std::optional<loader::Error> load_error;
   std::function<void()> while_loading;              ///< runs inside load()
@@ -85,6 +86,7 @@ class FakeModel final : public loader::Model {
     return artifact_.footprint;
   }
   [[nodiscard]] bool stateless() const override { return artifact_.stateless; }
+  [[nodiscard]] bool usable() const noexcept override { return !artifact_.breaks; }
 
  private:
   FakeArtifact artifact_;

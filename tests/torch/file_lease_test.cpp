@@ -20,14 +20,13 @@ namespace {
 using loader::ArtifactFile;
 using loader::FileLease;
 using loader::MapPolicy;
-using loader::MemoryAccount;
 using loader::page_size;
 using loader::WeightMap;
 
 struct MappedFixture {
   explicit MappedFixture(std::size_t page_count, MapPolicy policy = MapPolicy::leased)
       : pages(page_count), fixture(std::string(page_count * page_size(), 'a')), file(fixture.open()) {
-    made = WeightMap::make(*file, {{0, pages * page_size()}}, policy, *account);
+    made = WeightMap::make(*file, {{0, pages * page_size()}}, policy);
   }
 
   /// Every byte as it was when it was mapped.
@@ -42,7 +41,6 @@ struct MappedFixture {
   std::size_t pages;
   FileFixture fixture;
   std::unique_ptr<ArtifactFile> file;
-  MemoryAccount::Handle account = MemoryAccount::open(nullptr, 0);
   WeightMap::Made made;
 };
 
@@ -120,13 +118,11 @@ TEST_CASE("a file that somebody has open for writing is not mapped, unless its o
   const FileFixture fixture(std::string(page_size(), 'a'));
   const int writer = open(fixture.path().c_str(), O_WRONLY | O_CLOEXEC);
   const auto file = fixture.open();
-  const auto account = MemoryAccount::open(nullptr, 0);
-  const auto leased = WeightMap::make(*file, {{0, 64}}, MapPolicy::leased, *account);
+  const auto leased = WeightMap::make(*file, {{0, 64}}, MapPolicy::leased);
   CHECK(leased.map == nullptr);
   CHECK(std::string(leased.why_not) == "no read lease");
-  CHECK(account->bytes().tensors == 0);
-  CHECK(WeightMap::make(*file, {{0, 64}}, MapPolicy::trusted, *account).map != nullptr);
-  CHECK(std::string(WeightMap::make(*file, {{0, 64}}, MapPolicy::off, *account).why_not) == "mapping is off");
+  CHECK(WeightMap::make(*file, {{0, 64}}, MapPolicy::trusted).map != nullptr);
+  CHECK(std::string(WeightMap::make(*file, {{0, 64}}, MapPolicy::off).why_not) == "mapping is off");
   close(writer);
 }
 
@@ -135,8 +131,7 @@ TEST_CASE("pages that a trusted file lost are zeros, and the map says so") {
     const FileFixture fixture(std::string(16 * page_size(), 'a'));
     const int writer = open(fixture.path().c_str(), O_WRONLY | O_CLOEXEC);
     const auto file = fixture.open();
-    const auto account = MemoryAccount::open(nullptr, 0);
-    const auto map = WeightMap::make(*file, {{0, 16 * page_size()}}, MapPolicy::trusted, *account).map;
+    const auto map = WeightMap::make(*file, {{0, 16 * page_size()}}, MapPolicy::trusted).map;
     REQUIRE(map);
     const auto byte = [&](std::size_t page) {
       return *static_cast<const volatile std::byte*>(map->at(page * page_size()));

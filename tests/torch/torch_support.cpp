@@ -156,6 +156,20 @@ void start_torch() {
   static_cast<void>(started);
 }
 
+Bytes bytes_of(const loader::Footprint& footprint) {
+  Bytes bytes{footprint.private_bytes, footprint.code_bytes};
+  for (const loader::Segment& segment : footprint.segments) {
+    (segment.code ? bytes.code : bytes.weights) += segment.bytes;
+  }
+  return bytes;
+}
+
+std::size_t bytes_of(const loader::Estimate& estimate) {
+  std::size_t bytes = estimate.private_bytes;
+  for (const loader::Segment& segment : estimate.segments) bytes += segment.bytes;
+  return bytes;
+}
+
 std::unique_ptr<loader::Model> load_with(const loader::TorchLoader& torch, const loader::ModelSpec& spec) {
   loader::LoadContext context;
   context.memory = std::make_shared<CountingGrant>(std::size_t{1} << 40);

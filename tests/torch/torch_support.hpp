@@ -73,6 +73,14 @@ class ModelDirectory {
 /// Starts libtorch once in the process.
 void start_torch();
 
+/// What a model takes alone, or an estimate says that it will: its own bytes and those of segments.
+struct Bytes {
+  std::size_t weights = 0;
+  std::size_t code = 0;
+};
+[[nodiscard]] Bytes bytes_of(const loader::Footprint& footprint);
+[[nodiscard]] std::size_t bytes_of(const loader::Estimate& estimate);
+
 /// Loads with a grant that gives everything; fails the test when it does not load.
 [[nodiscard]] std::unique_ptr<loader::Model> load(const loader::ModelSpec& spec,
                                                   const loader::LoaderOptions& options = {});

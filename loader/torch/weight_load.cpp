@@ -1,0 +1,150 @@
+#include "loader/torch/weight_load.hpp"
+
+#include <algorithm>
+#include <new>
+#include <set>
+#include <utility>
+
+namespace mme::loader {
+namespace {
+
+constexpr std::size_t nowhere = SIZE_MAX;
+
+}  // namespace
+
+WeightLoad::WeightLoad(const Terms& terms, std::vector<RunPlan> runs, const std::vector<Segment>& held)
+    : terms_(terms), place_of_(terms.plan.weights.size(), {nowhere, 0}) {
+  for (const Segment& segment : held) {
+    if (!segment.code) held_[segment.key] = segment.bytes;
+  }
+  for (RunPlan& plan : runs) {
+    for (std::size_t i = 0; i < plan.weights.size(); ++i) place_of_[plan.weights[i]] = {runs_.size(), i};
+    runs_.push_back({std::move(plan), "", false, false, nullptr});
+  }
+}
+
+/// What of it others hold, and what the cache holds for this load.
+void WeightLoad::look_up() {
+  for (std::size_t i = 0; i < runs_.size(); ++i) {
+    Run& run = runs_[i];
+    run.key = terms_.pool.likely_key(terms_.artifact, i, run.plan);
+    run.held = held_.erase(run.key) > 0;  // a second run of that content pays until it is shared
+    auto others = terms_.pool.proven(terms_.artifact, i, run.plan);
+    run.shared = others.run != nullptr;
+    run.at = std::move(others.run);
+    took_others_ = took_others_ || run.shared;
+  }
+}
+
+const char* WeightLoad::open(bool may_share) {
+  if (may_share) look_up();
+  take_over_unnamed();
+  std::vector<ByteRange> parts;
+  for (const Run& run : runs_) {
+    if (!run.at) parts.push_back(run.plan.span);
+  }
+  if (runs_.empty()) return "no weights";
+  if (parts.empty()) return "";
+  auto made = WeightMap::make(terms_.file, parts, terms_.policy);
+  if (!made.map) {
+    give_up();
+    return made.why_not;
+  }
+  map_ = std::move(made.map);
+  std::size_t part = 0;
+  for (Run& run : runs_) {
+    if (run.at) continue;
+    std::vector<ByteRange> weights;
+    for (const std::size_t weight : run.plan.weights) weights.push_back(terms_.plan.weights[weight].bytes);
+    run.at = std::make_shared<WeightRun>(map_, part++, std::move(weights), run.plan.bytes);
+    if (!run.held) pay(run);
+  }
+  return "";
+}
+
+WeightPlace WeightLoad::place(std::size_t weight) const {
+  const auto [run, number] = place_of_[weight];
+  return run == nowhere ? WeightPlace{} : WeightPlace{runs_[run].at, number};
+}
+
+void WeightLoad::pay(Run& run) {
+  if (!run.at->charge_to(terms_.account)) throw std::bad_alloc();
+}
+
+/// From the cache's charge for a segment to room of the load's own.
+void WeightLoad::make_private(const Segment& segment) {
+  if (!terms_.memory.make_private(segment)) {
+    terms_.account.mark_refused();
+    throw std::bad_alloc();
+  }
+  terms_.account.add_granted(segment.bytes);
+}
+
+void WeightLoad::take_over(Run& run) {
+  if (!run.held) return;
+  run.held = false;
+  make_private({run.key, run.plan.bytes});
+  if (run.at) pay(run);
+}
+
+void WeightLoad::take_over_unnamed() {
+  for (const auto& [key, bytes] : std::exchange(held_, {})) make_private({key, bytes});
+}
+
+std::vector<std::size_t> WeightLoad::share() {
+  std::vector<std::size_t> moved;
+  for (std::size_t i = 0; i < runs_.size(); ++i) {
+    Run& run = runs_[i];
+    if (run.shared) continue;
+    WeightPool::Shared found = terms_.pool.share(terms_.artifact, i, run.plan, run.at);
+    if (found.key != run.key) take_over(run);
+    run.key = std::move(found.key);
+    run.shared = true;
+    if (found.run == run.at) continue;
+    run.at = std::move(found.run);
+    moved.insert(moved.end(), run.plan.weights.begin(), run.plan.weights.end());
+  }
+  return moved;
+}
+
+void WeightLoad::keep() {
+  for (Run& run : runs_) take_over(run);
+}
+
+void WeightLoad::give_up() {
+  for (Run& run : runs_) {
+    run.at.reset();
+    run.shared = false;
+    take_over(run);
+  }
+  map_.reset();
+  took_others_ = false;
+}
+
+std::vector<Segment> WeightLoad::hand_to_cache() {
+  std::vector<Segment> segments;
+  std::set<std::string> named;
+  for (Run& run : runs_) {
+    if (!run.shared) continue;
+    run.at->charge_to_cache();
+    if (named.insert(run.key).second) segments.push_back({run.key, run.plan.bytes});
+  }
+  return segments;
+}
+
+std::vector<std::shared_ptr<WeightMap>> WeightLoad::maps() const {
+  std::vector<std::shared_ptr<WeightMap>> maps;
+  for (const Run& run : runs_) {
+    if (run.at && std::ranges::find(maps, run.at->map()) == maps.end()) maps.push_back(run.at->map());
+  }
+  return maps;
+}
+
+std::size_t WeightLoad::mapped_bytes() const {
+  std::set<const WeightRun*> runs;
+  std::size_t bytes = 0;
+  for (const Run& run : runs_) bytes += run.at && runs.insert(run.at.get()).second ? run.plan.bytes : 0;
+  return bytes;
+}
+
+}  // namespace mme::loader

@@ -1,0 +1,66 @@
+#include "loader/torch/weight_runs.hpp"
+
+#include <utility>
+
+namespace mme::loader {
+namespace {
+
+constexpr std::uint64_t large = std::uint64_t{256} << 10;
+constexpr std::uint64_t widest_gap = 4096;  // headers of records, and padding
+constexpr std::uint64_t usual_gap = 192;    // at most, for names of usual lengths
+
+/// Gaps depend on the length of the archive's name, so the widest of the usual ones is charged.
+std::size_t charge_of(const RunPlan& run, std::uint64_t content) {
+  const std::uint64_t page = page_size();
+  const std::uint64_t bytes = content + (run.weights.size() - 1) * usual_gap;
+  return (bytes + page - 1) / page * page + page;  // it begins within a page
+}
+
+class Planner {
+ public:
+  explicit Planner(const std::vector<WeightRecord>& weights) : weights_(weights) {}
+
+  void add(std::size_t index) {
+    const WeightRecord& weight = weights_[index];
+    const bool alone = weight.bytes.size >= large;
+    if (alone || (!run_.weights.empty() && weight.bytes.offset - run_.span.end() > widest_gap)) end();
+    if (run_.weights.empty()) run_.span.offset = weight.bytes.offset;
+    run_.weights.push_back(index);
+    run_.span.size = weight.bytes.end() - run_.span.offset;
+    run_.content += std::to_string(weight.bytes.size) + '/' + std::to_string(weight.crc32) + ' ';
+    content_ += weight.bytes.size;
+    if (content_ >= large) end();
+  }
+
+  std::vector<RunPlan> take() {
+    end();
+    return std::move(runs_);
+  }
+
+ private:
+  void end() {
+    if (run_.weights.empty()) return;
+    run_.bytes = charge_of(run_, content_);
+    runs_.push_back(std::exchange(run_, {}));
+    content_ = 0;
+  }
+
+  const std::vector<WeightRecord>& weights_;
+  RunPlan run_;
+  std::uint64_t content_ = 0;
+  std::vector<RunPlan> runs_;
+};
+
+}  // namespace
+
+std::vector<RunPlan> plan_runs(const ArchivePlan& plan, bool with_constants) {
+  Planner planner(plan.weights);
+  for (std::size_t i = 0; i < plan.weights.size(); ++i) {
+    const WeightRecord& weight = plan.weights[i];
+    const bool wanted = with_constants || !weight.name.starts_with("constants/");
+    if (wanted && weight.mappable && weight.bytes.size > 0) planner.add(i);
+  }
+  return planner.take();
+}
+
+}  // namespace mme::loader
