@@ -5,10 +5,9 @@
 #include <atomic>
 #include <thread>
 
+#include "tests/bench/bench_client.hpp"
 #include "tests/bench/bench_models.hpp"
 #include "tests/bench/bench_row.hpp"
-#include "tests/e2e/scenario.hpp"
-#include "tests/support/server_process.hpp"
 
 namespace mme::bench {
 namespace {
@@ -20,18 +19,6 @@ using test::TempDir;
 using namespace std::chrono_literals;
 
 constexpr int kRounds = 7;
-
-std::string row_of(std::size_t width) {
-  const Json request{
-      {"inputs", {test::tensor("x", {1, static_cast<long>(width)}, "FP32", std::vector<float>(width, 0.01F))}}};
-  return request.dump();
-}
-
-void must_answer(HttpClient& client, const std::string& model, const std::string& body) {
-  const auto response =
-      client.send("POST", "/v2/models/" + model + "/infer", body, {{"Content-Type", "application/json"}});
-  if (response.status != 200) throw std::runtime_error(std::to_string(response.status) + " " + response.body);
-}
 
 /// Out of the page cache, so that the disk has to be read again.
 void forget(const std::filesystem::path& file) {
