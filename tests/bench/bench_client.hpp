@@ -27,9 +27,13 @@ inline test::Response must_answer(test::HttpClient& client, const std::string& m
   return response;
 }
 
-/// The first number of the first output.
+/// The numbers of the first output.
+inline std::vector<double> numbers(const test::Response& response) {
+  return response.json().at("outputs").at(0).at("data").get<std::vector<double>>();
+}
+
 inline double first_number(const test::Response& response) {
-  return response.json().at("outputs").at(0).at("data").at(0).get<double>();
+  return numbers(response).at(0);
 }
 
 /// Whether two results of the same sum in another order may be these.
