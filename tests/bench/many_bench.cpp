@@ -30,7 +30,7 @@ double code_bytes(const std::filesystem::path& file) {
   const auto model = std::move(torch.load(spec, context).value());
   double code = static_cast<double>(model->footprint().code_bytes);
   for (const loader::Segment& segment : model->footprint().segments) {
-    if (segment.key.starts_with("code")) code += static_cast<double>(segment.bytes);
+    if (segment.code) code += static_cast<double>(segment.bytes);
   }
   return TinyModels::kArchitectures * code;
 }
