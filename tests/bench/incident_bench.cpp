@@ -57,7 +57,8 @@ class Ours {
   Ours(const std::filesystem::path& folder, int incident)
       : body_(incident_body(incident)),
         server_(folder, test::set({"cache.memory_budget=2GiB", "threads.compute=" + std::to_string(kWorkers)})) {
-    spread(server_, kWorkers, 10 * kWorkers,
+    spread(server_, kWorkers, 50 * kWorkers,  // so many that each thread has had some
+
            [](test::HttpClient& client, int) { must_answer(client, "toucher", row_of(1)); });
     auto client = server_.client();
     test::unload(client, "toucher");
@@ -184,11 +185,11 @@ void replay_incident(const Incident& incident) {
 }  // namespace
 
 void incident_1() {
-  replay_incident({1, &save_recommender, {{"load in each request", kLoadEach}, {"and kept", kLoadEachKept}}, 24, 400});
+  replay_incident({1, &save_recommender, {{"load in each request", kLoadEach}, {"and kept", kLoadEachKept}}, 16, 400});
 }
 
 void incident_2() {
-  replay_incident({2, &save_extractor, {{"copy in each worker", kLoadWorker}}, 60, 60});
+  replay_incident({2, &save_extractor, {{"copy in each worker", kLoadWorker}}, 40, 60});
 }
 
 }  // namespace mme::bench

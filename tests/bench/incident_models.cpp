@@ -18,7 +18,7 @@ constexpr std::int64_t kVocabulary = 30'522;
 constexpr std::int64_t kHidden = 768;
 constexpr std::int64_t kIntermediate = 3'072;
 constexpr std::int64_t kEncoderLayers = 12;
-constexpr std::int64_t kTokens = 32;
+constexpr std::int64_t kTokens = 16;
 
 torch::Tensor spread_around_zero(c10::IntArrayRef shape, double reach) {
   return torch::empty(shape).uniform_(-reach, reach);

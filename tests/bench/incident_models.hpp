@@ -16,7 +16,7 @@ void save_extractor(const std::filesystem::path& file);
 /// Needs no weights; its calls touch what libraries allocate once for each thread.
 void save_toucher(const std::filesystem::path& file);
 
-/// Arguments of `forward` in the requests of incident 1 (64 users) or 2 (one text of 32 tokens).
+/// Arguments of `forward` in the requests of incident 1 (64 users) or 2 (one text of 16 tokens).
 [[nodiscard]] std::vector<c10::IValue> incident_inputs(int incident);
 /// The same as the body of an inference request.
 [[nodiscard]] std::string incident_body(int incident);
