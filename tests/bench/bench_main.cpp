@@ -3,6 +3,7 @@
 
 #include "loader/torch/torch_runtime.hpp"
 #include "tests/bench/bench_row.hpp"
+#include "tests/bench/naive_handlers.hpp"
 
 namespace {
 
@@ -12,9 +13,17 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-    {"load", &mme::bench::load},           {"first_answer", &mme::bench::first_answer},
-    {"cold_disk", &mme::bench::cold_disk}, {"memory_return", &mme::bench::memory_return},
-    {"isolation", &mme::bench::isolation}, {"budget_truth", &mme::bench::budget_truth},
+    {"load", &mme::bench::load},
+    {"first_answer", &mme::bench::first_answer},
+    {"cold_disk", &mme::bench::cold_disk},
+    {"memory_return", &mme::bench::memory_return},
+    {"isolation", &mme::bench::isolation},
+    {"budget_truth", &mme::bench::budget_truth},
+    {"sharing", &mme::bench::sharing},
+    {"many", &mme::bench::many},
+    {"incident_1", &mme::bench::incident_1},
+    {"incident_2", &mme::bench::incident_2},
+    {"allocator", &mme::bench::allocator},
 };
 
 const Row* find(const char* name) {
@@ -27,6 +36,7 @@ const Row* find(const char* name) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], "--handler") == 0) return mme::bench::handler_main({argv + 2, argv + argc});
   std::vector<const Row*> wanted;
   for (int i = 1; i < argc; ++i) {
     wanted.push_back(find(argv[i]));

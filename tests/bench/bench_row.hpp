@@ -32,9 +32,18 @@ inline double milliseconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
 }
 
+inline constexpr double kMegabyte = 1e6;
+
 inline void print_head() {
   std::printf("%-34s %-6s %10s %10s %8s  %-16s %s\n", "measure", "unit", "limit", "ours", "ratio", "goal",
               "min..max of ours");
+}
+
+/// One value as samples.
+inline Samples single(double value) {
+  Samples samples;
+  samples.add(value);
+  return samples;
 }
 
 /// `goal`: what ours may be at most; 0 when there is none.
@@ -53,5 +62,10 @@ void cold_disk();
 void isolation();
 void memory_return();
 void budget_truth();
+void sharing();
+void many();
+void incident_1();
+void incident_2();
+void allocator();
 
 }  // namespace mme::bench

@@ -5,10 +5,9 @@
 #include <atomic>
 #include <thread>
 
+#include "tests/bench/bench_client.hpp"
 #include "tests/bench/bench_models.hpp"
 #include "tests/bench/bench_row.hpp"
-#include "tests/e2e/scenario.hpp"
-#include "tests/support/server_process.hpp"
 
 namespace mme::bench {
 namespace {
@@ -20,18 +19,6 @@ using test::TempDir;
 using namespace std::chrono_literals;
 
 constexpr int kRounds = 7;
-
-std::string row_of(std::size_t width) {
-  const Json request{
-      {"inputs", {test::tensor("x", {1, static_cast<long>(width)}, "FP32", std::vector<float>(width, 0.01F))}}};
-  return request.dump();
-}
-
-void must_answer(HttpClient& client, const std::string& model, const std::string& body) {
-  const auto response =
-      client.send("POST", "/v2/models/" + model + "/infer", body, {{"Content-Type", "application/json"}});
-  if (response.status != 200) throw std::runtime_error(std::to_string(response.status) + " " + response.body);
-}
 
 /// Out of the page cache, so that the disk has to be read again.
 void forget(const std::filesystem::path& file) {
@@ -64,12 +51,21 @@ std::vector<std::string> stack_settings(bool prefault) {
 }  // namespace
 
 void first_answer() {
+  struct Setting {
+    const char* name;
+    bool prefault;
+    bool known_code;  ///< another model of the same code stays in memory
+  };
   const TempDir folder;
   save_stack(folder.path() / "stack.pt", kStackLayers);
+  save_stack(folder.path() / "other.pt", kStackLayers, {.factor = 3});
   const std::string body = row_of(2048);
-  for (const bool prefault : {true, false}) {
-    ServerProcess server(folder.path(), stack_settings(prefault));
+  for (const Setting& setting :
+       {Setting{", prefault", true, false}, Setting{", no prefault", false, false},
+        Setting{", prefault, known", true, true}, Setting{", no prefault, known", false, true}}) {
+    ServerProcess server(folder.path(), stack_settings(setting.prefault));
     auto client = server.client();
+    if (setting.known_code) must_answer(client, "other", body);
     must_answer(client, "stack", body);
     Samples first, second, forward;
     for (int round = 0; round < kRounds; ++round) {
@@ -79,7 +75,7 @@ void first_answer() {
       second.add(milliseconds_of([&] { must_answer(client, "stack", body); }));
     }
     const double limit = forward.median();
-    const std::string how = prefault ? ", prefault" : ", no prefault";
+    const std::string how = setting.name;
     print_row("first_answer" + how, "ms", limit, first, 1.05 * limit + 2, "1.05 x + 2 ms");
     print_row("second_answer" + how, "ms", limit, second, 1.05 * limit, "1.05 x");
   }
