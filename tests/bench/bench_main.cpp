@@ -1,6 +1,10 @@
 // mme_bench [ROW...]: prints one table of ratios. Not a test: nothing here passes or fails.
+#include <unistd.h>
+
+#include <cstdlib>
 #include <cstring>
 
+#include "loader/torch/process_environment.hpp"
 #include "loader/torch/torch_runtime.hpp"
 #include "tests/bench/bench_row.hpp"
 #include "tests/bench/naive_handlers.hpp"
@@ -33,6 +37,17 @@ const Row* find(const char* name) {
   return nullptr;
 }
 
+/// What is measured in this process is measured with the libraries set as the server has them.
+void complete_environment(char** argv) {
+  bool changed = false;
+  for (const auto& [name, value] : mme::loader::required_environment(1)) {
+    if (std::getenv(name.c_str()) != nullptr) continue;
+    setenv(name.c_str(), value.c_str(), 0);
+    changed = true;
+  }
+  if (changed) execv("/proc/self/exe", argv);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -47,6 +62,7 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
+  complete_environment(argv);
   if (wanted.empty()) {
     for (const Row& row : kRows) wanted.push_back(&row);
   }
