@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "loader/archive_digest.hpp"
+
 namespace mme::loader {
 namespace {
 
@@ -100,6 +102,7 @@ Result<ArchivePlan> plan_archive(const ZipDirectory& directory) {
   }
   std::ranges::sort(plan.code);
   plan.has_json = has("model.json");
+  plan.digest = archive_digest(directory, plan.root);
   plan.weight_bytes = bytes_of(plan.weights);
   plan.code_bytes = grown(text, code_base);
   plan.code_fingerprint = code.value();

@@ -21,6 +21,7 @@ struct WeightRecord {
 
 struct ArchivePlan {
   std::string root;                    ///< the folder that holds everything, with its slash
+  std::string digest;                  ///< see archive_digest()
   std::vector<std::string> pickles;    ///< record names below the root that libtorch unpickles
   std::vector<std::string> code;       ///< record names below the root that libtorch compiles, sorted
   std::vector<WeightRecord> weights;   ///< of data/ and constants/

@@ -125,6 +125,7 @@ Estimate TorchLoader::estimate_of(const ArchivePlan& plan, const ModelSpec& spec
   } else {
     estimate.private_bytes = plus(plan.weight_bytes, plan.code_bytes);
   }
+  estimate.digest = plan.digest;
   return estimate;
 }
 
@@ -154,6 +155,7 @@ Result<std::unique_ptr<Model>> TorchLoader::load(const ModelSpec& spec, LoadCont
     accounts.close_failed();
     return error;
   }
+  context.peak_bytes = accounts.model().peak();
   accounts.close(*loaded, plan, *codes_);
   return std::unique_ptr<Model>(std::move(loaded->model));
 }
