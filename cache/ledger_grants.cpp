@@ -46,6 +46,9 @@ void Ledger::keep(GrantAccount& account, std::size_t bytes, bool in_code) noexce
     return;
   }
   entry.code_bytes += bytes;
+  if (entry.facts) {
+    facts_.kept(*entry.facts, entry.code_bytes - entry.loaded_code_bytes);
+  }
   charges_.move(account.kind, entry.phase == Phase::evicting ? Kind::draining : Kind::code, bytes);
 }
 
