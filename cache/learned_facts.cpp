@@ -3,6 +3,7 @@
 #include "cache/learned_facts.hpp"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 namespace mme::cache {
@@ -14,6 +15,17 @@ std::size_t most_private(const ArtifactFacts& facts) noexcept {
   return std::max(facts.load_bytes, facts.own_bytes + facts.kept_bytes);
 }
 
+/// In the other order, and not more than fit.
+template <class Row>
+void keep_last_of_each(std::vector<Row>& rows, std::string Row::*key) {
+  std::ranges::reverse(rows);
+  std::unordered_set<std::string> seen;
+  std::erase_if(rows, [&](const Row& row) { return !seen.insert(row.*key).second; });
+  if (rows.size() > LearnedFacts::capacity) {
+    rows.resize(LearnedFacts::capacity);
+  }
+}
+
 }  // namespace
 
 bool drifted(std::size_t learned, std::size_t measured) noexcept {
@@ -23,6 +35,12 @@ bool drifted(std::size_t learned, std::size_t measured) noexcept {
 
 bool outgrown(std::size_t before, std::size_t now) noexcept {
   return now > before && now - before > 16 * mib && now - before > before / 2;
+}
+
+LearnedTable table_of_parts(LearnedTable parts) {
+  keep_last_of_each(parts.artifacts, &ArtifactFacts::digest);
+  keep_last_of_each(parts.names, &LearnedName::name);
+  return parts;
 }
 
 std::size_t private_bytes(const ArtifactFacts& known, const loader::Estimate& told) noexcept {
@@ -54,19 +72,27 @@ void LearnedFacts::restore(const LearnedTable& table, std::size_t budget) {
   }
 }
 
-LearnedTable LearnedFacts::table() const {
-  LearnedTable table;
-  table.artifacts.reserve(artifacts_.size());
-  for (const auto& [digest, facts] : artifacts_.in_order()) {
-    if (facts->measured()) {
-      table.artifacts.push_back(*facts);
+bool LearnedFacts::copy(LearnedCursor& at, std::size_t most, LearnedTable& parts) const {
+  auto artifact = artifacts_.in_order().upper_bound(at.artifact);
+  for (; artifact != artifacts_.in_order().end() && most > 0; ++artifact, --most) {
+    at.artifact = artifact->first;
+    if (const ArtifactFacts& facts = *artifact->second.second; facts.measured()) {
+      parts.artifacts.push_back(facts);
     }
   }
-  table.names.reserve(names_.size());
-  for (const auto& [name, sizes] : names_.in_order()) {
-    table.names.push_back({name, sizes});
+  auto name = names_.in_order().upper_bound(at.name);
+  for (; name != names_.in_order().end() && most > 0; ++name, --most) {
+    at.name = name->first;
+    parts.names.push_back({name->second.first, name->second.second});
   }
-  return table;
+  return artifact != artifacts_.in_order().end() || name != names_.in_order().end();
+}
+
+LearnedTable LearnedFacts::table() const {
+  LearnedTable parts;
+  LearnedCursor at;
+  copy(at, SIZE_MAX, parts);
+  return table_of_parts(std::move(parts));
 }
 
 std::shared_ptr<ArtifactFacts> LearnedFacts::of(const std::string& digest) {

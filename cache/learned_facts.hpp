@@ -46,6 +46,14 @@ struct LearnedTable {
   std::vector<LearnedName> names;
 };
 
+/// How far a copy in parts has come.
+struct LearnedCursor {
+  std::uint64_t artifact = 0;
+  std::uint64_t name = 0;
+};
+/// From copied parts to a table: turned round, and of rows that were used again meanwhile only the last.
+[[nodiscard]] LearnedTable table_of_parts(LearnedTable parts);
+
 /// What a load turned out to take; as in ArtifactFacts.
 struct LoadMeasure {
   std::size_t own_bytes = 0;
@@ -76,6 +84,9 @@ class LearnedFacts {
   /// Takes in what another process left. Peaks that `budget` could never grant beside their model are left out: such
   /// a call would be refused without a try, which a restart has always mended.
   void restore(const LearnedTable& table, std::size_t budget);
+  /// Appends the next rows, at most so many, the least recently used first. False when there are no more. Rows that are
+  /// used between two calls come again; whoever holds a lock can so let go of it.
+  bool copy(LearnedCursor& at, std::size_t most, LearnedTable& parts) const;
   [[nodiscard]] LearnedTable table() const;
   /// Moves on with everything worth keeping that the table did not say before.
   [[nodiscard]] std::uint64_t changes() const noexcept { return changes_; }

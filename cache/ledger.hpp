@@ -105,8 +105,7 @@ class Ledger {
   [[nodiscard]] std::optional<Error> broken(const loader::ArtifactId& artifact, TimePoint now) const;
   [[nodiscard]] EntryStatus describe(const Entry& entry, TimePoint now) const;
   [[nodiscard]] std::size_t budget() const noexcept { return options_.budget; }
-  [[nodiscard]] LearnedTable learned() const { return facts_.table(); }
-  [[nodiscard]] std::uint64_t learned_changes() const noexcept { return facts_.changes(); }
+  [[nodiscard]] const LearnedFacts& learned() const noexcept { return facts_; }
   [[nodiscard]] std::size_t floor() const noexcept;
   /// Throws std::logic_error naming the invariant that does not hold.
   void check() const;

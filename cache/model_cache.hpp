@@ -82,7 +82,7 @@ class ModelCache {
   [[nodiscard]] double oldest_waiting_load_seconds() const;
   [[nodiscard]] CacheStatus status() const;
   /// Sizes and peaks by content and the last sizes of each name, for CacheOptions::learned of the next process. Copied
-  /// under the mutex, so ask only when learned_changes() has moved.
+  /// in small parts, so that calls get through in between; ask only when learned_changes() has moved.
   [[nodiscard]] LearnedTable learned() const;
   [[nodiscard]] std::uint64_t learned_changes() const;
   /// Runs `visit` on the model of that name while it cannot be destroyed. False when it is not ready.

@@ -1,9 +1,11 @@
 // A bounded map that forgets what was used least recently.
-// A list in the order of use and an index into it; knows nothing of what it holds.
+// Each use gets the next number, so that somebody can walk the entries in parts while they are used. Knows nothing of
+// what it holds.
 #pragma once
 
 #include <cstddef>
-#include <list>
+#include <cstdint>
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -14,34 +16,36 @@ namespace mme::cache {
 template <class Value>
 class RecentMap {
  public:
+  /// Keys and values by the number of their last use.
+  using Order = std::map<std::uint64_t, std::pair<std::string, Value>>;
+
   explicit RecentMap(std::size_t capacity) : capacity_(capacity) {}
-  RecentMap(const RecentMap&) = delete;
-  RecentMap& operator=(const RecentMap&) = delete;
 
   /// Made when there is none; the most recently used one from now on.
   Value& use(const std::string& key) {
-    const auto found = places_.find(key);
-    if (found != places_.end()) {
-      order_.splice(order_.begin(), order_, found->second);
-      return found->second->second;
+    const auto [place, is_new] = places_.try_emplace(key, next_);
+    if (is_new) {
+      order_.emplace(next_, std::pair(key, Value{}));
+    } else {
+      auto node = order_.extract(std::exchange(place->second, next_));
+      node.key() = next_;
+      order_.insert(std::move(node));
     }
-    order_.emplace_front(key, Value{});
-    places_.emplace(key, order_.begin());
+    Value& value = order_.at(next_++).second;
     if (order_.size() > capacity_) {
-      places_.erase(order_.back().first);
-      order_.pop_back();
+      places_.erase(order_.begin()->second.first);
+      order_.erase(order_.begin());
     }
-    return order_.front().second;
+    return value;
   }
-  [[nodiscard]] std::size_t size() const noexcept { return order_.size(); }
-  /// Keys and values, the most recently used first.
-  [[nodiscard]] const std::list<std::pair<std::string, Value>>& in_order() const noexcept { return order_; }
+  /// The least recently used first.
+  [[nodiscard]] const Order& in_order() const noexcept { return order_; }
 
  private:
-  using Order = std::list<std::pair<std::string, Value>>;
   std::size_t capacity_;
+  std::uint64_t next_ = 1;
   Order order_;
-  std::unordered_map<std::string, typename Order::iterator> places_;
+  std::unordered_map<std::string, std::uint64_t> places_;
 };
 
 }  // namespace mme::cache

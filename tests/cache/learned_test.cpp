@@ -2,6 +2,8 @@
 // How the cache uses it is in recall_test.
 #include "cache/learned_facts.hpp"
 
+#include <set>
+
 #include "tests/support/catch.hpp"
 
 using namespace mme;
@@ -143,6 +145,31 @@ TEST_CASE("Learned facts: a table that is handed over comes back as it was, in i
   REQUIRE(table.names.size() == 1);
   CHECK(table.names[0].sizes == first.table().names[0].sizes);
   CHECK(second.changes() == 0);
+}
+
+TEST_CASE("Learned facts: copied in parts while they are used, each comes once and none is missed") {
+  LearnedFacts learned;
+  const auto load = [&](int i) {
+    const std::string key = std::to_string(i);
+    (void)learned.measured(*learned.of(key), {1, 0, 0});
+    (void)learned.loaded_as(key, key, 1);
+  };
+  for (int i = 0; i < 10; ++i) load(i);
+  LearnedTable parts;
+  LearnedCursor at;
+  for (int step = 0; learned.copy(at, 3, parts); ++step) {
+    load(step < 5 ? 9 - 2 * step : 0);  // some that were copied, some that were not
+  }
+  const auto table = table_of_parts(std::move(parts));
+  REQUIRE(table.artifacts.size() == 10);
+  REQUIRE(table.names.size() == 10);
+  std::set<std::string> digests, names;
+  for (int i = 0; i < 10; ++i) {
+    digests.insert(table.artifacts[i].digest);
+    names.insert(table.names[i].name);
+  }
+  CHECK(digests.size() == 10);
+  CHECK(names.size() == 10);
 }
 
 TEST_CASE("Learned facts: a peak that the budget could never grant is not handed over") {

@@ -38,7 +38,7 @@ std::vector<std::string> room(std::vector<std::string> arguments = {}) {
 
 TEST_CASE("After a restart the first load of a model claims what it took before, under any name", "[learned]") {
   TempDir repository;
-  install(repository.path(), {{"m", "growslow32"}});  // a file of 1 KB that takes 32 MiB
+  install(repository.path(), {{"m", "grow32"}});  // a file of 1 KB that takes 32 MiB
   std::size_t bytes = 0;
   {
     ServerProcess server(repository.path(), room());
@@ -67,7 +67,7 @@ TEST_CASE("After a restart the first load of a model claims what it took before,
 
 TEST_CASE("A server that is killed leaves what it had learned some seconds before", "[learned]") {
   TempDir repository;
-  install(repository.path(), {{"m", "growslow32"}});
+  install(repository.path(), {{"m", "grow32"}});
   {
     ServerProcess server(repository.path(), room());
     auto client = server.client();
@@ -84,7 +84,7 @@ TEST_CASE("A server that is killed leaves what it had learned some seconds befor
 
 TEST_CASE("Where nothing can be written the server says so once and serves", "[learned]") {
   TempDir repository;
-  install(repository.path(), {{"m", "growslow32"}});
+  install(repository.path(), {{"m", "grow32"}});
   fs::create_directory_symlink("/proc/sys", repository.path() / ".mme");  // read-only for root, too
   for (int start = 0; start < 2; ++start) {
     ServerProcess server(repository.path(), room());
@@ -99,7 +99,7 @@ TEST_CASE("Where nothing can be written the server says so once and serves", "[l
 
 TEST_CASE("A state file that is none is thrown away with one line, and replaced", "[learned]") {
   TempDir repository;
-  install(repository.path(), {{"m", "growslow32"}});
+  install(repository.path(), {{"m", "grow32"}});
   const auto file = repository.path() / ".mme" / "learned";
   fs::create_directory(repository.path() / ".mme");
   std::ofstream(file) << "mme learned 1\nn m ffff:18446744073709551616\nend 00000000\n";
@@ -121,7 +121,7 @@ TEST_CASE("A state file that is none is thrown away with one line, and replaced"
 TEST_CASE("--state says where what is learned is kept, or that it is not", "[learned]") {
   TempDir repository;
   TempDir elsewhere;
-  install(repository.path(), {{"m", "growslow32"}});
+  install(repository.path(), {{"m", "grow32"}});
   const auto claimed_with = [&](const std::string& state) {
     ServerProcess server(repository.path(), room({"--state", state}));
     auto client = server.client();
@@ -141,7 +141,7 @@ TEST_CASE("--state says where what is learned is kept, or that it is not", "[lea
 
 TEST_CASE("Two servers on one repository leave one file that a third can read", "[learned]") {
   TempDir repository;
-  install(repository.path(), {{"m", "growslow32"}, {"n", "echo"}});
+  install(repository.path(), {{"m", "grow32"}, {"n", "echo"}});
   {
     ServerProcess first(repository.path(), room());
     ServerProcess second(repository.path(), room());
