@@ -139,6 +139,7 @@ void Ledger::count_as_private(Entry& entry, const loader::Segment& segment) noex
   const auto at = std::ranges::find(named, segment.key, &loader::Segment::key);
   if (at != named.end()) {
     entry.estimate.private_bytes += at->bytes;
+    entry.told_bytes += at->bytes;
     named.erase(at);
   }
 }

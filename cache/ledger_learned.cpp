@@ -1,5 +1,6 @@
 // The ledger's memory of contents: what corrects an estimate, what a load teaches (R9, R10).
 // What is remembered and for how long is LearnedFacts' business.
+#include <algorithm>
 #include <string_view>
 #include <unordered_set>
 
@@ -39,7 +40,9 @@ std::vector<Event> Ledger::take_in_sizes(Entry& entry, const Loaded& loaded) {
   if (!entry.facts) {
     return {};
   }
-  LoadMeasure load{loaded.footprint.private_bytes + loaded.footprint.code_bytes, 0, loaded.peak_bytes};
+  // No load held more outside segments than its grant, whatever its loader counts in.
+  LoadMeasure load{loaded.footprint.private_bytes + loaded.footprint.code_bytes, 0,
+                   std::min(loaded.peak_bytes, entry.claimed)};
   std::unordered_set<std::string_view> counted;
   for (const loader::Segment& segment : loaded.footprint.segments) {
     load.segment_bytes += counted.insert(segment.key).second ? segment.bytes : 0;

@@ -138,6 +138,28 @@ TEST_CASE("What is learned leaves the segments that an estimate names as they ar
   CHECK(bench.cache().used().weights == 60);
 }
 
+TEST_CASE("A segment that a load made its own is learned as that, and claimed as a segment again where it is named") {
+  FakeArtifact artifact = artifact_of("d", 15, 50);
+  artifact.estimate.segments = {{"w", 40}};
+  artifact.made_private = {{"w", 40}};
+  Bench bench(small(200));
+  bench.loader.put("a", artifact);
+  bench.call("a");
+  REQUIRE(bench.cache().learned().artifacts.size() == 1);
+  CHECK(bench.cache().learned().artifacts.front().own_bytes == 50);
+  bench.unload("a");
+  bench.settle();
+  bench.call("a");
+  CHECK(bench.diary.estimates == std::vector<std::size_t>{55, 55});
+  bench.unload("a");
+  bench.settle();
+  artifact.estimate.segments.clear();
+  artifact.made_private.clear();
+  bench.loader.put("a", artifact);
+  bench.call("a");
+  CHECK(bench.diary.estimates.back() == 50);
+}
+
 TEST_CASE("A learned size that can never fit does not refuse what the loader's own estimate would load (R9)") {
   for (const bool evicts : {true, false}) {
     CacheOptions options = small(100);

@@ -22,9 +22,9 @@ namespace mme::test {
 struct FakeArtifact {
   loader::Estimate estimate;
   loader::Footprint footprint;
-  std::size_t load_growth = 0;  ///< asked of the load's grant, beyond what it holds at the start
-  std::size_t load_need = 0;    ///< most that the load holds; what its grant lacks of that is asked for
-  std::size_t call_peak = 0;    ///< what a call takes
+  std::size_t load_growth = 0;                ///< asked of the load's grant, beyond what it holds at the start
+  std::size_t load_need = 0;                  ///< most that the load holds; what its grant lacks of that is asked for
+  std::size_t call_peak = 0;                  ///< what a call takes
   std::vector<loader::Segment> made_private;  ///< segments of the estimate that the load keeps for itself
   bool stateless = true;
   bool throws = false;      ///< load() throws
