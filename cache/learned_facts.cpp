@@ -11,10 +11,6 @@ namespace {
 
 constexpr std::size_t mib = std::size_t{1} << 20;
 
-std::size_t most_private(const ArtifactFacts& facts) noexcept {
-  return std::max(facts.load_bytes, facts.own_bytes + facts.kept_bytes);
-}
-
 /// In the other order, and not more than fit.
 template <class Row>
 void keep_last_of_each(std::vector<Row>& rows, std::string Row::*key) {
@@ -48,10 +44,10 @@ std::size_t private_bytes(const ArtifactFacts& known, const loader::Estimate& to
   for (const loader::Segment& segment : told.segments) {
     named += segment.bytes;
   }
-  const std::size_t own = most_private(known);
-  const std::size_t all = own + known.segment_bytes;
+  const std::size_t stays = known.own_bytes + known.segment_bytes + known.kept_bytes;
+  const std::size_t all = std::max(stays, told.segments.empty() ? known.alone_bytes : known.joined_bytes);
   // A segment may be told larger than it proves to be; that must not eat up what is private for certain.
-  return std::max(all - std::min(all, named), std::min(own, told.private_bytes));
+  return std::max(all - std::min(all, named), std::min(known.own_bytes, told.private_bytes));
 }
 
 void LearnedFacts::restore(const LearnedTable& table, std::size_t budget) {
@@ -118,18 +114,18 @@ std::optional<std::size_t> LearnedFacts::measured(ArtifactFacts& facts, const Lo
   const std::size_t before = facts.own_bytes + facts.segment_bytes;
   const bool known = facts.measured();
   const bool far = known && drifted(before, load.total());
-  // What moved between segments and the model's own is no drift, but changes what either of them was.
-  const bool moved = known && drifted(facts.segment_bytes, load.segment_bytes);
-  if (far || moved) {
-    facts.load_bytes = 0;
+  if (far) {
+    facts.alone_bytes = 0;
+    facts.joined_bytes = 0;
     facts.kept_bytes = 0;
   }
-  if (!known || far || moved || load.total() > before) {
+  // What moved between segments and the model's own is no drift, but both figures belong to one load.
+  if (!known || far || load.total() > before || drifted(facts.segment_bytes, load.segment_bytes)) {
     facts.own_bytes = load.own_bytes;
     facts.segment_bytes = load.segment_bytes;
     ++changes_;
   }
-  raise(facts.load_bytes, std::max(load.own_bytes, load.peak_bytes));
+  raise(load.given_bytes == 0 ? facts.alone_bytes : facts.joined_bytes, load.peak_bytes + load.given_bytes);
   return far ? std::optional(before) : std::nullopt;
 }
 

@@ -22,8 +22,11 @@ struct ArtifactFacts {
   std::string digest;
   std::size_t own_bytes = 0;      ///< after its last load: weights and code outside any segment
   std::size_t segment_bytes = 0;  ///< after its last load: segments, also those that others held
-  std::size_t load_bytes = 0;     ///< most that a load held at once outside segments; at least own_bytes
-  std::size_t kept_bytes = 0;     ///< what calls added to own_bytes since, at most
+  /// Most that a load held at once, with the segments that it was given: when it was given none, and when it was given
+  /// some. The first makes what the second finds, such as compiled code, and takes more for it than what stays.
+  std::size_t alone_bytes = 0;
+  std::size_t joined_bytes = 0;
+  std::size_t kept_bytes = 0;  ///< what calls added to own_bytes since, at most
   LearnedPeaks peaks;
 
   [[nodiscard]] bool measured() const noexcept { return own_bytes + segment_bytes > 0; }
@@ -54,11 +57,12 @@ struct LearnedCursor {
 /// From copied parts to a table: turned round, and of rows that were used again meanwhile only the last.
 [[nodiscard]] LearnedTable table_of_parts(LearnedTable parts);
 
-/// What a load turned out to take; as in ArtifactFacts.
+/// What a load turned out to take; own and segments as in ArtifactFacts.
 struct LoadMeasure {
   std::size_t own_bytes = 0;
   std::size_t segment_bytes = 0;
-  std::size_t peak_bytes = 0;
+  std::size_t peak_bytes = 0;   ///< most that it held at once outside of given_bytes; 0: not known
+  std::size_t given_bytes = 0;  ///< segments that it was given
 
   [[nodiscard]] std::size_t total() const noexcept { return own_bytes + segment_bytes; }
 };
@@ -68,9 +72,9 @@ struct LoadMeasure {
 /// More than 1.5 times as much, and more than 16 MiB more.
 [[nodiscard]] bool outgrown(std::size_t before, std::size_t now) noexcept;
 
-/// What to claim outside of the segments that `told` names, which stay as they are: the most that a load, or the model
-/// after its calls, held outside segments. Bytes that were a segment's when measured and are not named now count as
-/// private, and the other way round.
+/// What to claim outside of the segments that `told` names, which stay as they are: the most that such a load, or the
+/// model after its calls, held in all, less those segments. So it does not matter which part of it was a segment when
+/// it was measured.
 [[nodiscard]] std::size_t private_bytes(const ArtifactFacts& known, const loader::Estimate& told) noexcept;
 
 /// Not thread-safe.

@@ -18,6 +18,10 @@ constexpr std::size_t digest_length = 32;
 constexpr std::size_t longest_name = 128;
 /// No model is larger than a petabyte; sums of a few such figures cannot overflow.
 constexpr std::size_t largest_size = std::size_t{1} << 50;
+/// In the order in which they stand in a line.
+constexpr std::size_t ArtifactFacts::*figures[] = {&ArtifactFacts::own_bytes, &ArtifactFacts::segment_bytes,
+                                                   &ArtifactFacts::alone_bytes, &ArtifactFacts::joined_bytes,
+                                                   &ArtifactFacts::kept_bytes};
 
 std::string checksum(std::string_view text) {
   boost::crc_32_type crc;
@@ -39,8 +43,8 @@ bool is_name(std::string_view text) {
 }
 
 bool writable(const ArtifactFacts& facts) {
-  const std::size_t largest = std::max({facts.own_bytes, facts.segment_bytes, facts.load_bytes, facts.kept_bytes});
-  return is_digest(facts.digest) && facts.measured() && largest <= largest_size;
+  const auto fits = [&](std::size_t ArtifactFacts::*figure) { return facts.*figure <= largest_size; };
+  return std::ranges::all_of(figures, fits) && is_digest(facts.digest) && facts.measured();
 }
 
 bool writable(const LearnedName& name) {
@@ -51,8 +55,8 @@ bool writable(const LearnedName& name) {
 
 std::string line_of(const ArtifactFacts& facts) {
   std::string line = "a " + facts.digest;
-  for (const std::size_t bytes : {facts.own_bytes, facts.segment_bytes, facts.load_bytes, facts.kept_bytes}) {
-    line += ' ' + std::to_string(bytes);
+  for (const auto figure : figures) {
+    line += ' ' + std::to_string(facts.*figure);
   }
   facts.peaks.each([&](std::size_t bucket, std::size_t peak) {
     if (peak <= largest_size) {
@@ -129,8 +133,8 @@ std::optional<ArtifactFacts> artifact_in(std::string_view line) {
   Fields fields(line);
   ArtifactFacts facts;
   facts.digest = fields.digest(' ');
-  for (std::size_t* bytes : {&facts.own_bytes, &facts.segment_bytes, &facts.load_bytes, &facts.kept_bytes}) {
-    *bytes = fields.number(' ', largest_size);
+  for (const auto figure : figures) {
+    facts.*figure = fields.number(' ', largest_size);
   }
   for (std::size_t least = 0; fields.more();) {
     const std::size_t bucket = fields.number(':', LearnedPeaks::buckets - 1);

@@ -61,7 +61,7 @@ class Ledger {
     std::unique_ptr<loader::Model> model;
     loader::Footprint footprint;
     bool stateless = true;
-    std::size_t peak_bytes = 0;  ///< most that the load held at once outside segments; 0: not known
+    std::size_t peak_bytes = 0;  ///< most that the load held of its grant at once; 0: not known
   };
   void loaded(EntryId id, Result<Loaded> result, TimePoint now, Decisions& out);
   void memory_back(EntryId id, TimePoint now, Decisions& out);

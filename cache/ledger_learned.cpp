@@ -42,7 +42,10 @@ std::vector<Event> Ledger::take_in_sizes(Entry& entry, const Loaded& loaded) {
   }
   // No load held more outside segments than its grant, whatever its loader counts in.
   LoadMeasure load{loaded.footprint.private_bytes + loaded.footprint.code_bytes, 0,
-                   std::min(loaded.peak_bytes, entry.claimed)};
+                   std::min(loaded.peak_bytes, entry.claimed), 0};
+  for (const loader::Segment& segment : entry.estimate.segments) {
+    load.given_bytes += segment.bytes;
+  }
   std::unordered_set<std::string_view> counted;
   for (const loader::Segment& segment : loaded.footprint.segments) {
     load.segment_bytes += counted.insert(segment.key).second ? segment.bytes : 0;

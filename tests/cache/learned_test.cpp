@@ -13,9 +13,14 @@ namespace {
 
 constexpr std::size_t mib = std::size_t{1} << 20;
 
-ArtifactFacts facts_of(std::size_t own, std::size_t segments, std::size_t load, std::size_t kept) {
-  return {
-      .digest = "d", .own_bytes = own, .segment_bytes = segments, .load_bytes = load, .kept_bytes = kept, .peaks = {}};
+ArtifactFacts facts_of(std::size_t own, std::size_t segments, std::size_t alone, std::size_t joined, std::size_t kept) {
+  return {.digest = "d",
+          .own_bytes = own,
+          .segment_bytes = segments,
+          .alone_bytes = alone,
+          .joined_bytes = joined,
+          .kept_bytes = kept,
+          .peaks = {}};
 }
 
 }  // namespace
@@ -44,15 +49,17 @@ TEST_CASE("Learned sizes: what is claimed outside of the segments that the estim
     const char* why;
   };
   const Row table[] = {
-      {facts_of(50, 0, 50, 0), 70, {}, 50, "the measured size, where the loader tells more"},
-      {facts_of(50, 0, 50, 0), 20, {}, 50, "and where it tells less"},
-      {facts_of(50, 0, 80, 0), 20, {}, 80, "a load holds more than what stays"},
-      {facts_of(50, 0, 50, 40), 20, {}, 90, "calls leave something in the model"},
-      {facts_of(50, 0, 80, 20), 20, {}, 80, "one after the other, not both"},
-      {facts_of(5, 60, 7, 0), 9, {{"w", 60}}, 7, "segments are charged by themselves"},
-      {facts_of(65, 0, 65, 0), 9, {{"w", 60}}, 9, "measured as private, named as a segment now"},
-      {facts_of(5, 60, 5, 0), 70, {}, 65, "measured as a segment, private now"},
-      {facts_of(5, 60, 5, 0), 9, {{"w", 60}, {"code", 30}}, 5, "a segment told too large takes nothing off"},
+      {facts_of(50, 0, 50, 0, 0), 70, {}, 50, "the measured size, where the loader tells more"},
+      {facts_of(50, 0, 50, 0, 0), 20, {}, 50, "and where it tells less"},
+      {facts_of(50, 0, 80, 0, 0), 20, {}, 80, "a load holds more than what stays"},
+      {facts_of(50, 0, 50, 0, 40), 20, {}, 90, "calls leave something in the model"},
+      {facts_of(50, 0, 80, 0, 20), 20, {}, 80, "one after the other, not both"},
+      {facts_of(5, 60, 80, 67, 0), 9, {{"w", 60}}, 7, "segments are charged by themselves"},
+      {facts_of(5, 60, 80, 67, 0), 70, {}, 80, "what is made by the load and found by others"},
+      {facts_of(5, 60, 80, 0, 0), 3, {{"w", 60}}, 5, "a load that was given nothing says little of one that is"},
+      {facts_of(65, 0, 65, 0, 0), 9, {{"w", 60}}, 9, "measured as private, named as a segment now"},
+      {facts_of(5, 60, 0, 65, 0), 70, {}, 65, "measured as a segment, private now"},
+      {facts_of(5, 60, 0, 65, 0), 9, {{"w", 60}, {"code", 30}}, 5, "a segment told too large takes nothing off"},
   };
   for (const Row& row : table) {
     INFO(row.why);
@@ -65,33 +72,34 @@ TEST_CASE("Learned sizes: they grow with each load's noise and begin anew when t
   const auto facts = learned.of("d");
   CHECK_FALSE(facts->measured());
   CHECK(learned.table().artifacts.empty());
-  CHECK(learned.measured(*facts, {100 * mib, 0, 120 * mib}) == std::nullopt);
+  CHECK(learned.measured(*facts, {100 * mib, 0, 120 * mib, 0}) == std::nullopt);
   CHECK(facts->own_bytes == 100 * mib);
-  CHECK(facts->load_bytes == 120 * mib);
+  CHECK(facts->alone_bytes == 120 * mib);
   learned.kept(*facts, 3);
   learned.kept(*facts, 2);
   CHECK(facts->kept_bytes == 3);
   const auto changes = learned.changes();
-  CHECK(learned.measured(*facts, {99 * mib, 0, 0}) == std::nullopt);
+  CHECK(learned.measured(*facts, {99 * mib, 0, 0, 0}) == std::nullopt);
   CHECK(facts->own_bytes == 100 * mib);
   CHECK(learned.changes() == changes);  // nothing worth writing down
-  CHECK(learned.measured(*facts, {101 * mib, 0, 0}) == std::nullopt);
+  CHECK(learned.measured(*facts, {101 * mib, 0, 0, 0}) == std::nullopt);
   CHECK(facts->own_bytes == 101 * mib);
   CHECK(learned.changes() > changes);
-  CHECK(learned.measured(*facts, {50 * mib, 0, 50 * mib}) == 101 * mib);
+  CHECK(learned.measured(*facts, {50 * mib, 0, 50 * mib, 0}) == 101 * mib);
   CHECK(facts->own_bytes == 50 * mib);
-  CHECK(facts->load_bytes == 50 * mib);
+  CHECK(facts->alone_bytes == 50 * mib);
   CHECK(facts->kept_bytes == 0);
 }
 
 TEST_CASE("Learned sizes: bytes that move between the model and its segments are no drift") {
   LearnedFacts learned;
   const auto facts = learned.of("d");
-  (void)learned.measured(*facts, {100 * mib, 0, 100 * mib});
-  CHECK(learned.measured(*facts, {10 * mib, 90 * mib, 12 * mib}) == std::nullopt);
+  (void)learned.measured(*facts, {100 * mib, 0, 100 * mib, 0});
+  CHECK(learned.measured(*facts, {10 * mib, 90 * mib, 12 * mib, 90 * mib}) == std::nullopt);
   CHECK(facts->own_bytes == 10 * mib);
   CHECK(facts->segment_bytes == 90 * mib);
-  CHECK(facts->load_bytes == 12 * mib);
+  CHECK(facts->alone_bytes == 100 * mib);
+  CHECK(facts->joined_bytes == 102 * mib);
 }
 
 TEST_CASE("Learned names: each content that is new to a name is held against the one before it, once") {
@@ -126,7 +134,7 @@ TEST_CASE("Learned facts: a table that is handed over comes back as it was, in i
   LearnedFacts first;
   for (const char* digest : {"a", "b", "c"}) {
     const auto facts = first.of(digest);
-    (void)first.measured(*facts, {10, 20, 30});
+    (void)first.measured(*facts, {10, 20, 30, 0});
     facts->peaks.learn(1'000, 40);
     (void)first.loaded_as("model", digest, 30);
   }
@@ -140,7 +148,7 @@ TEST_CASE("Learned facts: a table that is handed over comes back as it was, in i
   CHECK(table.artifacts[2].digest == "b");
   CHECK(table.artifacts[2].own_bytes == 10);
   CHECK(table.artifacts[2].segment_bytes == 20);
-  CHECK(table.artifacts[2].load_bytes == 30);
+  CHECK(table.artifacts[2].alone_bytes == 30);
   CHECK(table.artifacts[2].peaks.peak(1'000) == std::size_t{40});
   REQUIRE(table.names.size() == 1);
   CHECK(table.names[0].sizes == first.table().names[0].sizes);
@@ -151,7 +159,7 @@ TEST_CASE("Learned facts: copied in parts while they are used, each comes once a
   LearnedFacts learned;
   const auto load = [&](int i) {
     const std::string key = std::to_string(i);
-    (void)learned.measured(*learned.of(key), {1, 0, 0});
+    (void)learned.measured(*learned.of(key), {1, 0, 0, 0});
     (void)learned.loaded_as(key, key, 1);
   };
   for (int i = 0; i < 10; ++i) load(i);
@@ -175,7 +183,7 @@ TEST_CASE("Learned facts: copied in parts while they are used, each comes once a
 TEST_CASE("Learned facts: a peak that the budget could never grant is not handed over") {
   LearnedFacts first;
   const auto facts = first.of("a");
-  (void)first.measured(*facts, {60, 20, 60});
+  (void)first.measured(*facts, {60, 20, 60, 0});
   facts->peaks.learn(1, 20);
   facts->peaks.learn(1'000, 21);
   LearnedFacts second;
@@ -190,11 +198,11 @@ TEST_CASE("Learned facts: a peak that the budget could never grant is not handed
 TEST_CASE("Learned facts: the least recently used leave; who holds them keeps them") {
   LearnedFacts learned;
   const auto kept = learned.of("first");
-  (void)learned.measured(*kept, {1, 0, 0});
-  (void)learned.measured(*learned.of("second"), {1, 0, 0});
+  (void)learned.measured(*kept, {1, 0, 0, 0});
+  (void)learned.measured(*learned.of("second"), {1, 0, 0, 0});
   (void)learned.of("first");
   for (std::size_t i = 0; i < LearnedFacts::capacity - 1; ++i) {
-    (void)learned.measured(*learned.of(std::to_string(i)), {1, 0, 0});
+    (void)learned.measured(*learned.of(std::to_string(i)), {1, 0, 0, 0});
     (void)learned.loaded_as(std::to_string(i), "d", 1);
   }
   CHECK(learned.table().artifacts.size() == LearnedFacts::capacity);

@@ -20,13 +20,23 @@ std::string digest(unsigned number) {
 
 LearnedTable some_table() {
   LearnedTable table;
-  table.artifacts.push_back(
-      {.digest = digest(1), .own_bytes = 10, .segment_bytes = 20, .load_bytes = 30, .kept_bytes = 40, .peaks = {}});
+  table.artifacts.push_back({.digest = digest(1),
+                             .own_bytes = 10,
+                             .segment_bytes = 20,
+                             .alone_bytes = 30,
+                             .joined_bytes = 35,
+                             .kept_bytes = 40,
+                             .peaks = {}});
   table.artifacts.back().peaks.learn(0, 0);
   table.artifacts.back().peaks.learn(1'000, 7);
   table.artifacts.back().peaks.learn(SIZE_MAX, std::size_t{1} << 50);
-  table.artifacts.push_back(
-      {.digest = digest(2), .own_bytes = 0, .segment_bytes = 1, .load_bytes = 0, .kept_bytes = 0, .peaks = {}});
+  table.artifacts.push_back({.digest = digest(2),
+                             .own_bytes = 0,
+                             .segment_bytes = 1,
+                             .alone_bytes = 0,
+                             .joined_bytes = 0,
+                             .kept_bytes = 0,
+                             .peaks = {}});
   table.names.push_back({"team/m-1.0_x", {{digest(1), 30}, {digest(2), 1}}});
   table.names.push_back({"n", {{digest(7), 0}}});
   return table;
@@ -48,7 +58,7 @@ const std::string d1 = digest(1);
 
 TEST_CASE("Learned text: what was written is read back") {
   const std::string text = to_text(some_table());
-  CHECK(text.starts_with("mme learned 1\na " + d1 + " 10 20 30 40 0:0 10:7 64:1125899906842624\n"));
+  CHECK(text.starts_with("mme learned 1\na " + d1 + " 10 20 30 35 40 0:0 10:7 64:1125899906842624\n"));
   CHECK(text == framed(text.substr(14, text.size() - 14 - 13)));
   const auto table = learned_from_text(text);
   REQUIRE(table);
@@ -80,36 +90,36 @@ TEST_CASE("Learned text: cut anywhere or with a byte changed, it is nothing") {
 
 TEST_CASE("Learned text: lines that nobody writes make the whole of it nothing") {
   CHECK(learned_from_text(framed("")));
-  CHECK(learned_from_text(framed("a " + d1 + " 1 2 3 4\n")));
+  CHECK(learned_from_text(framed("a " + d1 + " 1 2 3 4 5\n")));
   CHECK(learned_from_text(framed("n m " + d1 + ":5\n")));
-  const std::string good = "a " + digest(9) + " 1 2 3 4\n";
+  const std::string good = "a " + digest(9) + " 1 2 3 4 5\n";
   const std::string table[] = {
       "\n",
       "a\n",
       "a \n",
-      "x " + d1 + " 1 2 3 4\n",
+      "x " + d1 + " 1 2 3 4 5\n",
       "a " + d1 + "\n",
-      "a " + d1 + " 1 2 3\n",
-      "a " + d1 + " 1 2 3 4 \n",
-      "a " + d1 + "  1 2 3 4\n",
-      "a " + d1 + " 1 2 3 4\r\n",
-      "a " + d1 + " 1 2 3 -4\n",
-      "a " + d1 + " 1 2 3 +4\n",
-      "a " + d1 + " 1 2 3 04\n",
-      "a " + d1 + " 1 2 3 4x\n",
-      "a " + d1 + " 1 2 3 1125899906842625\n",            // more than a petabyte
-      "a " + d1 + " 1 2 3 99999999999999999999999999\n",  // more than 64 bits
-      "a " + d1 + " 0 0 3 4\n",                           // never measured
-      "a " + d1 + " 1 2 3 4 5\n",
-      "a " + d1 + " 1 2 3 4 5:\n",
-      "a " + d1 + " 1 2 3 4 :5\n",
-      "a " + d1 + " 1 2 3 4 65:1\n",
-      "a " + d1 + " 1 2 3 4 6:1 6:2\n",
-      "a " + d1 + " 1 2 3 4 6:1 5:2\n",
-      "a " + d1 + " 1 2 3 4\na " + d1 + " 1 2 3 4\n",
-      "a " + d1.substr(1) + " 1 2 3 4\n",
-      "a " + d1.substr(1) + "G 1 2 3 4\n",
-      "a " + d1.substr(1) + "A 1 2 3 4\n",
+      "a " + d1 + " 1 2 3 4\n",
+      "a " + d1 + " 1 2 3 4 5 \n",
+      "a " + d1 + "  1 2 3 4 5\n",
+      "a " + d1 + " 1 2 3 4 5\r\n",
+      "a " + d1 + " 1 2 3 4 -5\n",
+      "a " + d1 + " 1 2 3 4 +5\n",
+      "a " + d1 + " 1 2 3 4 05\n",
+      "a " + d1 + " 1 2 3 4 5x\n",
+      "a " + d1 + " 1 2 3 4 1125899906842625\n",            // more than a petabyte
+      "a " + d1 + " 1 2 3 4 99999999999999999999999999\n",  // more than 64 bits
+      "a " + d1 + " 0 0 3 4 5\n",                           // never measured
+      "a " + d1 + " 1 2 3 4 5 5\n",
+      "a " + d1 + " 1 2 3 4 5 5:\n",
+      "a " + d1 + " 1 2 3 4 5 :5\n",
+      "a " + d1 + " 1 2 3 4 5 65:1\n",
+      "a " + d1 + " 1 2 3 4 5 6:1 6:2\n",
+      "a " + d1 + " 1 2 3 4 5 6:1 5:2\n",
+      "a " + d1 + " 1 2 3 4 5\na " + d1 + " 1 2 3 4 5\n",
+      "a " + d1.substr(1) + " 1 2 3 4 5\n",
+      "a " + d1.substr(1) + "G 1 2 3 4 5\n",
+      "a " + d1.substr(1) + "A 1 2 3 4 5\n",
       "n m\n",
       "n m \n",
       "n  " + d1 + ":5\n",
@@ -130,9 +140,9 @@ TEST_CASE("Learned text: lines that nobody writes make the whole of it nothing")
   std::string nine = "n m";
   for (unsigned i = 0; i < 9; ++i) nine += " " + digest(i) + ":1";
   CHECK_FALSE(learned_from_text(framed(nine + "\n")));
-  CHECK_FALSE(learned_from_text(framed("a " + d1 + " 1 2 3 4")));
+  CHECK_FALSE(learned_from_text(framed("a " + d1 + " 1 2 3 4 5")));
   std::string many;
-  for (unsigned i = 0; i <= LearnedFacts::capacity; ++i) many += "a " + digest(i) + " 1 2 3 4\n";
+  for (unsigned i = 0; i <= LearnedFacts::capacity; ++i) many += "a " + digest(i) + " 1 2 3 4 5\n";
   CHECK_FALSE(learned_from_text(framed(many)));
 }
 
@@ -174,8 +184,13 @@ TEST_CASE("Learned text: what cannot be written is left out, and too much leaves
 
   LearnedTable full;
   for (unsigned i = 0; i < LearnedFacts::capacity; ++i) {
-    ArtifactFacts facts{
-        .digest = digest(i), .own_bytes = 1, .segment_bytes = 0, .load_bytes = 0, .kept_bytes = 0, .peaks = {}};
+    ArtifactFacts facts{.digest = digest(i),
+                        .own_bytes = 1,
+                        .segment_bytes = 0,
+                        .alone_bytes = 0,
+                        .joined_bytes = 0,
+                        .kept_bytes = 0,
+                        .peaks = {}};
     for (std::size_t bucket = 0; bucket < LearnedPeaks::buckets; ++bucket) {
       facts.peaks.raise(bucket, std::size_t{1} << 50);
     }

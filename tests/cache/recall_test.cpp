@@ -29,7 +29,7 @@ CacheOptions with(cache::LearnedTable table, CacheOptions options) {
 /// What is known after one load of a content of that size.
 cache::LearnedTable table_of(const std::string& digest, std::size_t bytes) {
   cache::LearnedFacts learned;
-  (void)learned.measured(*learned.of(digest), {bytes, 0, bytes});
+  (void)learned.measured(*learned.of(digest), {bytes, 0, bytes, 0});
   return learned.table();
 }
 

@@ -51,7 +51,7 @@ class Folder {
 
 cache::LearnedTable table_of(std::size_t bytes) {
   cache::LearnedFacts learned;
-  (void)learned.measured(*learned.of(std::string(32, 'd')), {bytes, 0, 0});
+  (void)learned.measured(*learned.of(std::string(32, 'd')), {bytes, 0, 0, 0});
   return learned.table();
 }
 
