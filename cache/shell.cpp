@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <iterator>
 #include <utility>
 
 namespace mme::cache {
@@ -298,29 +297,6 @@ CacheStatus Shell::status() const {
 std::optional<Error> Shell::broken(const loader::ArtifactId& artifact) const {
   const std::lock_guard lock(mutex_);
   return ledger_.broken(artifact, now_());
-}
-
-LearnedTable Shell::learned() const {
-  constexpr std::size_t part = 64;  // some ten microseconds under the mutex
-  LearnedTable all;
-  LearnedCursor at;
-  for (bool more = true; more;) {
-    LearnedTable some;
-    some.artifacts.reserve(part);
-    some.names.reserve(part);
-    {
-      const std::lock_guard lock(mutex_);
-      more = ledger_.learned().copy(at, part, some);
-    }
-    std::ranges::move(some.artifacts, std::back_inserter(all.artifacts));
-    std::ranges::move(some.names, std::back_inserter(all.names));
-  }
-  return table_of_parts(std::move(all));
-}
-
-std::uint64_t Shell::learned_changes() const {
-  const std::lock_guard lock(mutex_);
-  return ledger_.learned().changes();
 }
 
 double Shell::oldest_waiting_load_seconds() const {
