@@ -51,7 +51,19 @@ struct Recovered {
   ModelSpec spec;
   StuckWork work = StuckWork::call;
 };
-using Event = std::variant<LoadStarted, LoadEnded, Evicted, Refused, Quarantined, Recovered>;
+/// A load took far more or less than the same content did before.
+struct SizeDrifted {
+  ModelSpec spec;
+  std::size_t learned = 0;
+  std::size_t measured = 0;
+};
+/// What a name stands for now takes far more than what it stood for before.
+struct ModelGrew {
+  ModelSpec spec;
+  std::size_t before = 0;
+  std::size_t now = 0;
+};
+using Event = std::variant<LoadStarted, LoadEnded, Evicted, Refused, Quarantined, Recovered, SizeDrifted, ModelGrew>;
 
 struct Decisions {
   struct Grant {

@@ -12,7 +12,7 @@
 #include <stop_token>
 #include <vector>
 
-#include "cache/learned_peaks.hpp"
+#include "cache/learned_facts.hpp"
 #include "cache/observer.hpp"
 #include "cache/segments.hpp"
 #include "cache/types.hpp"
@@ -74,6 +74,7 @@ struct Entry {
   unsigned attempts = 0;     ///< loads that outgrew their estimate
 
   loader::Estimate estimate;                ///< while loading
+  std::size_t told_bytes = 0;               ///< private bytes that the loader estimated, or that an earlier try proved
   std::vector<bool> joined;                 ///< queued: which segments of the estimate it holds
   std::size_t claimed = 0;                  ///< reading: private bytes charged as loading
   std::size_t refused_at = 0;               ///< reading: most private bytes it asked for in vain
@@ -81,6 +82,7 @@ struct Entry {
   std::vector<SegmentRecord*> segments;     ///< held, each once
   std::size_t private_bytes = 0;            ///< ready, evicting
   std::size_t code_bytes = 0;               ///< ready, evicting
+  std::size_t loaded_code_bytes = 0;        ///< ready, evicting: code_bytes before any call
   std::size_t mapped_bytes = 0;             ///< ready, evicting: part of private_bytes
   std::optional<loader::LoadWay> way;       ///< ready, evicting
   std::string way_reason;                   ///< for status alone
@@ -92,7 +94,8 @@ struct Entry {
   std::size_t unknown = 0;  ///< leases whose peak was not known
   TimePoint last_used;
   std::shared_ptr<LearnedPeaks> peaks;
-  std::size_t floor_share = 0;  ///< what it adds to the ledger's set of learned batch-1 peaks
+  std::shared_ptr<ArtifactFacts> facts;  ///< of its content, from the estimate on; null when that has no digest
+  std::size_t floor_share = 0;           ///< what it adds to the ledger's set of learned batch-1 peaks
 
   std::deque<Waiter> waiters;
   std::optional<std::list<Entry*>::iterator> recency;  ///< ready only

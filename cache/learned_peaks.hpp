@@ -2,43 +2,70 @@
 // Learns maxima; grants nothing.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 
-#include "cache/types.hpp"
+#include "loader/model.hpp"
 
 namespace mme::cache {
 
 /// Peaks of one artifact. Not thread-safe.
 class LearnedPeaks {
  public:
-  void learn(std::size_t input_bytes, std::size_t peak) noexcept {
-    auto& known = peaks_[bucket(input_bytes)];
-    known = std::max(known.value_or(0), peak);
+  /// One per power of two, and one for no input at all.
+  static constexpr std::size_t buckets = 65;
+
+  LearnedPeaks() noexcept { peaks_.fill(unknown); }
+  /// True when that was news.
+  bool learn(std::size_t input_bytes, std::size_t peak) noexcept { return raise(bucket(input_bytes), peak); }
+  bool raise(std::size_t bucket, std::size_t peak) noexcept {
+    std::size_t& known = peaks_[bucket];
+    if (known != unknown && peak <= known) {
+      return false;
+    }
+    known = std::min(peak, unknown - 1);
+    return true;
+  }
+  void merge(const LearnedPeaks& other) noexcept {
+    other.each([&](std::size_t bucket, std::size_t peak) { raise(bucket, peak); });
   }
   [[nodiscard]] std::optional<std::size_t> peak(std::size_t input_bytes) const noexcept {
-    return peaks_[bucket(input_bytes)];
+    const std::size_t known = peaks_[bucket(input_bytes)];
+    return known == unknown ? std::nullopt : std::optional(known);
   }
   /// The peak of the smallest inputs seen: what a call of batch 1 takes, as far as is known.
   [[nodiscard]] std::size_t smallest() const noexcept {
-    for (const auto& known : peaks_) {
-      if (known) {
-        return *known;
+    for (const std::size_t known : peaks_) {
+      if (known != unknown) {
+        return known;
       }
     }
     return 0;
   }
+  /// Those that are known, by bucket.
+  template <class Visit>
+  void each(Visit visit) const {
+    for (std::size_t bucket = 0; bucket < buckets; ++bucket) {
+      if (peaks_[bucket] != unknown) {
+        visit(bucket, peaks_[bucket]);
+      }
+    }
+  }
 
  private:
+  static constexpr std::size_t unknown = SIZE_MAX;
   [[nodiscard]] static std::size_t bucket(std::size_t bytes) noexcept {
     return static_cast<std::size_t>(std::bit_width(bytes));
   }
-  std::array<std::optional<std::size_t>, 65> peaks_;  ///< one per power of two, and one for no input at all
+  std::array<std::size_t, buckets> peaks_;
 };
 
 /// Peaks by artifact, kept beyond evictions for the artifacts seen last. Not thread-safe.
@@ -57,6 +84,12 @@ class PeakMemory {
       }
     }
     return peaks;
+  }
+  /// From now on the artifact's peaks are those of another one with the same content, too.
+  void share(const loader::ArtifactId& artifact, std::shared_ptr<LearnedPeaks> peaks) {
+    if (of(artifact) != peaks) {
+      peaks_[artifact] = std::move(peaks);
+    }
   }
 
  private:

@@ -20,6 +20,7 @@ Error too_small(std::size_t budget) {
 Ledger::Ledger(CacheOptions options) : options_(std::move(options)), ceiling_(options_.budget) {
   options_.compute_slots = std::max<std::size_t>(1, options_.compute_slots);
   options_.loads_at_once = std::max<std::size_t>(1, options_.loads_at_once);
+  facts_.restore(std::exchange(options_.learned, {}), options_.budget);
 }
 
 // --- names and entries

@@ -16,7 +16,7 @@
 #include "cache/decisions.hpp"
 #include "cache/directory.hpp"
 #include "cache/entry.hpp"
-#include "cache/learned_peaks.hpp"
+#include "cache/learned_facts.hpp"
 #include "cache/segments.hpp"
 #include "cache/turns.hpp"
 #include "cache/types.hpp"
@@ -61,6 +61,7 @@ class Ledger {
     std::unique_ptr<loader::Model> model;
     loader::Footprint footprint;
     bool stateless = true;
+    std::size_t peak_bytes = 0;  ///< most that the load held of its grant at once; 0: not known
   };
   void loaded(EntryId id, Result<Loaded> result, TimePoint now, Decisions& out);
   void memory_back(EntryId id, TimePoint now, Decisions& out);
@@ -104,6 +105,7 @@ class Ledger {
   [[nodiscard]] std::optional<Error> broken(const loader::ArtifactId& artifact, TimePoint now) const;
   [[nodiscard]] EntryStatus describe(const Entry& entry, TimePoint now) const;
   [[nodiscard]] std::size_t budget() const noexcept { return options_.budget; }
+  [[nodiscard]] const LearnedFacts& learned() const noexcept { return facts_; }
   [[nodiscard]] std::size_t floor() const noexcept;
   /// Throws std::logic_error naming the invariant that does not hold.
   void check() const;
@@ -149,6 +151,11 @@ class Ledger {
   void join_segments(Entry& entry);
   void drop_segments(Entry& entry, Holding from) noexcept;
   static void count_as_private(Entry& entry, const loader::Segment& segment) noexcept;
+
+  // what is learned (ledger_learned.cpp)
+  void recall(Entry& entry);
+  bool claim_as_told(Entry& entry) noexcept;
+  std::vector<Event> take_in_sizes(Entry& entry, const Loaded& loaded);
 
   // room
   void pump(TimePoint now, Decisions& out);
@@ -207,6 +214,7 @@ class Ledger {
   Directory directory_;
   BrokenMemory broken_;
   PeakMemory peaks_;
+  LearnedFacts facts_;
   std::unordered_map<EntryId, std::unique_ptr<Entry>> entries_;
   std::unordered_map<Ticket, Entry*> waiting_;  ///< where a waiting caller waits
   std::map<std::uint64_t, Entry*> claims_;      ///< by the ticket of the caller that waits longest

@@ -146,7 +146,9 @@ void Ledger::end_lease(const LeaseTerms& terms, GrantAccount& account, bool usab
 }
 
 void Ledger::learn(const LeaseTerms& terms, std::size_t peak) {
-  terms.entry->peaks->learn(terms.input_bytes, peak);
+  if (terms.entry->peaks->learn(terms.input_bytes, peak)) {
+    facts_.peak_learned();
+  }
   set_floor_share(*terms.entry, terms.entry->peaks->smallest());
   moved_since_pump_ = true;
 }

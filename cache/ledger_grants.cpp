@@ -46,6 +46,9 @@ void Ledger::keep(GrantAccount& account, std::size_t bytes, bool in_code) noexce
     return;
   }
   entry.code_bytes += bytes;
+  if (entry.facts) {
+    facts_.kept(*entry.facts, entry.code_bytes - entry.loaded_code_bytes);
+  }
   charges_.move(account.kind, entry.phase == Phase::evicting ? Kind::draining : Kind::code, bytes);
 }
 
@@ -136,6 +139,7 @@ void Ledger::count_as_private(Entry& entry, const loader::Segment& segment) noex
   const auto at = std::ranges::find(named, segment.key, &loader::Segment::key);
   if (at != named.end()) {
     entry.estimate.private_bytes += at->bytes;
+    entry.told_bytes += at->bytes;
     named.erase(at);
   }
 }

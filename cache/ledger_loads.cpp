@@ -32,6 +32,7 @@ void Ledger::estimated(EntryId id, Result<loader::Estimate> estimate, TimePoint 
   } else {
     entry.estimate = std::move(*estimate);
     keep_first_of_each_key(entry.estimate.segments);
+    recall(entry);
     move_to(entry, Phase::queued, now);
     claim(entry, now);
   }
@@ -48,6 +49,7 @@ void Ledger::loaded(EntryId id, Result<Loaded> result, TimePoint now, Decisions&
   } else {
     --reading_;
   }
+  const std::vector<Event> news = result ? take_in_sizes(entry, *result) : std::vector<Event>();
   if (!result) {
     load_failed(entry, result.error(), now, out);
   } else if (settle(entry, result->footprint)) {
@@ -55,6 +57,7 @@ void Ledger::loaded(EntryId id, Result<Loaded> result, TimePoint now, Decisions&
   } else {
     undo_load(entry, std::move(*result), now, out);
   }
+  out.events.insert(out.events.end(), news.begin(), news.end());
   pump(now, out);
 }
 
@@ -67,8 +70,12 @@ void Ledger::load_failed(Entry& entry, const Error& error, TimePoint now, Decisi
     fail_load(entry, error, now, out);
     return;
   }
-  entry.estimate.private_bytes = std::max(entry.estimate.private_bytes, std::exchange(entry.refused_at, 0));
-  if (entry.attempts++ > 0 || entry.waiters.empty()) {
+  // A claim below the loader's own figure was no try: that one may do, and less than was asked for in steps.
+  const bool tried = entry.estimate.private_bytes >= entry.told_bytes;
+  const std::size_t asked = std::exchange(entry.refused_at, 0);
+  entry.estimate.private_bytes = tried ? std::max(entry.estimate.private_bytes, asked) : entry.told_bytes;
+  entry.told_bytes = entry.estimate.private_bytes;
+  if ((tried && entry.attempts++ > 0) || entry.waiters.empty()) {
     fail_load(entry, no_room(entry), now, out);
     return;
   }
@@ -151,6 +158,7 @@ bool Ledger::settle(Entry& entry, const loader::Footprint& footprint) {
   charges_.sub(Kind::loading, std::exchange(entry.claimed, 0));
   entry.private_bytes = footprint.private_bytes;
   entry.code_bytes = footprint.code_bytes;
+  entry.loaded_code_bytes = footprint.code_bytes;
   charges_.add(Kind::weights, entry.private_bytes);
   charges_.add(Kind::code, entry.code_bytes);
   return true;
@@ -208,6 +216,7 @@ void Ledger::become_ready(Entry& entry, Loaded loaded, TimePoint now, Decisions&
 /// back, and is tried once more with the size it proved to have.
 void Ledger::undo_load(Entry& entry, Loaded loaded, TimePoint now, Decisions& out) {
   loader::Estimate learned{loaded.footprint.segments, loaded.footprint.private_bytes + loaded.footprint.code_bytes};
+  const bool tried = entry.estimate.private_bytes >= entry.told_bytes;
   keep_first_of_each_key(learned.segments);
   const Error error{ErrorCode::all_in_use, "model '" + entry.spec.name + "' is larger than was told"};
   out.events.emplace_back(LoadEnded{entry.spec, 0, now - entry.phase_since, error});
@@ -223,7 +232,7 @@ void Ledger::undo_load(Entry& entry, Loaded loaded, TimePoint now, Decisions& ou
     return;
   }
   Entry& again = restart(entry, std::move(learned), now, out);
-  again.attempts = entry.attempts + 1;
+  again.attempts = entry.attempts + (tried ? 1 : 0);
   if (again.attempts > 1) {
     fail_load(again, no_room(again), now, out);
   }
@@ -236,6 +245,8 @@ Entry& Ledger::restart(Entry& entry, loader::Estimate estimate, TimePoint now, D
   fresh.doomed = entry.doomed;
   fresh.doom_reason = entry.doom_reason;
   fresh.estimate = std::move(estimate);
+  fresh.told_bytes = fresh.estimate.private_bytes;
+  fresh.facts = entry.facts;
   if (NameSlot* slot = directory_.find(entry.spec)) {
     for (Entry** place : {&slot->current, &slot->next}) {
       *place = *place == &entry ? &fresh : *place;

@@ -251,6 +251,9 @@ bool Ledger::refuse_hopeless(Entry& entry, TimePoint now, Decisions& out) {
   const bool never = bytes_beside_pinned(entry) > room_for(&entry);
   const bool not_by_us = !options_.evicts && missing(entry) > static_cast<Signed>(charges_.use().draining);
   if (never || not_by_us) {
+    if (claim_as_told(entry)) {
+      return refuse_hopeless(entry, now, out);
+    }
     fail_load(entry, no_room(entry), now, out);
     return true;
   }

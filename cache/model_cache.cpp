@@ -60,6 +60,12 @@ std::optional<Error> ModelCache::broken(const loader::ArtifactId& artifact) cons
 double ModelCache::oldest_waiting_load_seconds() const {
   return shell_->oldest_waiting_load_seconds();
 }
+LearnedTable ModelCache::learned() const {
+  return shell_->learned();
+}
+std::uint64_t ModelCache::learned_changes() const {
+  return shell_->learned_changes();
+}
 CacheStatus ModelCache::status() const {
   return shell_->status();
 }

@@ -81,6 +81,10 @@ class ModelCache {
   /// been busy with the same loads. 0 when loads move. Cheap.
   [[nodiscard]] double oldest_waiting_load_seconds() const;
   [[nodiscard]] CacheStatus status() const;
+  /// Sizes and peaks by content and the last sizes of each name, for CacheOptions::learned of the next process. Copied
+  /// in small parts, so that calls get through in between; ask only when learned_changes() has moved.
+  [[nodiscard]] LearnedTable learned() const;
+  [[nodiscard]] std::uint64_t learned_changes() const;
   /// Runs `visit` on the model of that name while it cannot be destroyed. False when it is not ready.
   bool with_model(const std::string& name, const std::optional<std::string>& version,
                   const std::function<void(const loader::Model&, const EntryStatus&)>& visit) const;

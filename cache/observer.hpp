@@ -35,6 +35,10 @@ class Observer {
   virtual void quarantined(const loader::ModelSpec&, StuckWork) {}
   /// Work that was written off has ended after all: its thread is back, and its pool may do without one.
   virtual void recovered(const loader::ModelSpec&, StuckWork) {}
+  /// A load took far more or less than the same content did before: by more than 10 % and 1 MiB. Bytes.
+  virtual void size_drifted(const loader::ModelSpec&, std::size_t /*learned*/, std::size_t /*measured*/) {}
+  /// Another content of that name takes more than 1.5 times what the one before it took, and 16 MiB more. Bytes.
+  virtual void model_grew(const loader::ModelSpec&, std::size_t /*before*/, std::size_t /*now*/) {}
 };
 
 }  // namespace mme::cache

@@ -97,6 +97,8 @@ void Shell::tell(const Event& event) {
     void operator()(const Refused& it) const { observer.refused(it.spec, it.error); }
     void operator()(const Quarantined& it) const { observer.quarantined(it.spec, it.work); }
     void operator()(const Recovered& it) const { observer.recovered(it.spec, it.work); }
+    void operator()(const SizeDrifted& it) const { observer.size_drifted(it.spec, it.learned, it.measured); }
+    void operator()(const ModelGrew& it) const { observer.model_grew(it.spec, it.before, it.now); }
   };
   std::visit(Teller{observer_}, event);
 }
@@ -134,7 +136,7 @@ void Shell::read(const Decisions::Task& task) {
     loaded = model.error();
   } else if (*model) {
     loaded = guarded<Ledger::Loaded>([&]() -> Result<Ledger::Loaded> {
-      return Ledger::Loaded{nullptr, (*model)->footprint(), (*model)->stateless()};
+      return Ledger::Loaded{nullptr, (*model)->footprint(), (*model)->stateless(), context.peak_bytes};
     });
   }
   if (loaded) {

@@ -37,6 +37,8 @@ class Shell : public std::enable_shared_from_this<Shell> {
   [[nodiscard]] MemoryUse used() const;
   [[nodiscard]] CacheStatus status() const;
   [[nodiscard]] std::optional<Error> broken(const loader::ArtifactId& artifact) const;
+  [[nodiscard]] LearnedTable learned() const;
+  [[nodiscard]] std::uint64_t learned_changes() const;
   [[nodiscard]] double oldest_waiting_load_seconds() const;
   void check() const;
   bool with_model(const std::string& name, const std::optional<std::string>& version,

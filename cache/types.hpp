@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "cache/learned_facts.hpp"
 #include "loader/error.hpp"
 #include "loader/model.hpp"
 
@@ -44,6 +45,8 @@ struct CacheOptions {
   /// Runs on the reaper after each model is destroyed and before its bytes count as free; also after a failed load,
   /// on its loader thread. Gives freed pages back to the system. `freed`: bytes that went, SIZE_MAX when not known.
   std::function<void(std::size_t freed)> after_destroy;
+  /// What an earlier process learned; see ModelCache::learned().
+  LearnedTable learned = {};
   /// For tests: told each choice of victims, under the cache's mutex. See choose_victims().
   std::function<void(std::span<const Candidate> offered, std::size_t need,
                      const std::optional<std::vector<std::size_t>>& chosen)>

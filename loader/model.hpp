@@ -63,6 +63,9 @@ struct ModelSpec {
 struct Estimate {
   std::vector<Segment> segments;
   std::size_t private_bytes = 0;  ///< everything else: code, objects, weights nobody can share
+  /// Names the artifact's content wherever the file lies (archive_digest.hpp); "" when it is not known: then nothing is
+  /// remembered of the artifact.
+  std::string digest = {};
 };
 
 /// How a model's weights came into memory.
@@ -98,6 +101,8 @@ struct LoadContext {
   std::vector<Segment> held_segments;
   std::stop_token stop;     ///< requested when nobody wants the model any more; looked at between records
   bool call_waits = false;  ///< a call waits for the model, and not only somebody who wants it loaded
+  /// Set by the loader: most bytes it held of `memory` at once; 0: not known.
+  std::size_t peak_bytes = 0;
   /// Set by the loader: work that calls need not wait for. Runs on the same thread once the model was handed over, and
   /// must not keep it alive.
   std::function<void()> afterwards;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "loader/archive_digest.hpp"
+
 namespace mme::loader {
 namespace {
 
@@ -101,6 +103,7 @@ Result<ArchivePlan> plan_archive(const ZipDirectory& directory) {
   std::ranges::sort(plan.code);
   std::ranges::sort(plan.weights, {}, [](const WeightRecord& weight) { return weight.bytes.offset; });
   plan.has_json = has("model.json");
+  plan.digest = archive_digest(directory, plan.root);
   plan.weight_bytes = bytes_of(plan.weights);
   plan.code_bytes = grown(text, code_base);
   plan.code_fingerprint = code.value();

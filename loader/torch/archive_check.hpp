@@ -26,6 +26,7 @@ inline constexpr std::uint64_t most_shared_constants = std::uint64_t{256} << 10;
 
 struct ArchivePlan {
   std::string root;                    ///< the folder that holds everything, with its slash
+  std::string digest;                  ///< see archive_digest()
   std::vector<std::string> pickles;    ///< record names below the root that libtorch unpickles
   std::vector<std::string> code;       ///< record names below the root that libtorch compiles, sorted
   std::vector<WeightRecord> weights;   ///< of data/ and constants/, in the order of the file

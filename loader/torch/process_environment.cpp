@@ -8,8 +8,8 @@
 namespace mme::loader {
 namespace {
 
-/// OpenBLAS takes its oldest kernels (SSE3) for processors that are newer than itself: a third of the speed that those of
-/// the oldest processor with AVX2 have there. It looks at the variable as it is loaded.
+/// OpenBLAS takes its oldest kernels (SSE3) for processors that are newer than itself: a third of the speed that those
+/// of the oldest processor with AVX2 have there. It looks at the variable as it is loaded.
 bool blas_knows_not_this_processor() {
 #if defined(__x86_64__)
   auto* core = reinterpret_cast<char* (*)()>(dlsym(RTLD_DEFAULT, "openblas_get_corename"));

@@ -142,6 +142,7 @@ Estimate TorchLoader::estimate_of(const ArchivePlan& plan, const ModelSpec& spec
     }
   }
   estimate.private_bytes = plus(estimate.private_bytes, copied);
+  estimate.digest = plan.digest;
   return estimate;
 }
 
@@ -171,6 +172,7 @@ Result<std::unique_ptr<Model>> TorchLoader::load(const ModelSpec& spec, LoadCont
     accounts.close_failed();
     return error;
   }
+  context.peak_bytes = accounts.model().peak();
   accounts.close(*loaded, plan, *codes_);
   return std::unique_ptr<Model>(std::move(loaded->model));
 }

@@ -98,6 +98,7 @@ Application::Application(Sources sources, Resolved resolved, Resources resources
       metrics_(MME_VERSION, settings_.metrics.per_model),
       loader_(loader::LoaderOptions{.prefault = settings_.cache.prefault, .map = map_policy(settings_.cache.map)}),
       catalog_(settings_.repository.path),
+      learned_file_(settings_.state_folder()),
       reaper_({.name = "mme-reaper", .threads = 1, .nice = 5, .enter_thread = {}}),
       loads_({.name = "mme-load",
               .threads = settings_.threads.loader,
@@ -130,6 +131,7 @@ cache::CacheOptions Application::cache_options(const MemoryBudget& memory) {
   options.load_timeout = limits.load_timeout;
   options.idle_unload = limits.idle_unload;
   options.evicts = settings_.mode != Mode::platform;
+  options.learned = learned_file_.read();
   // What the allocator keeps of a dead model is not free yet for anybody else.
   options.after_destroy = [this](std::size_t freed) {
     if (trims_.freed(freed, loader::Clock::now())) malloc_trim(0);
@@ -278,6 +280,7 @@ asio::awaitable<void> Application::tick_cache() {
     co_await timer.async_wait(asio::use_awaitable);
     cache_.tick();
     if (tick % kTicksPerLook != 0) continue;
+    learned_.step(loader::Clock::now());
     const MemoryBudget memory = control_.memory();
     keeper_.step(memory.budget, memory.reserve, memory.limit);
     if (trims_.overdue(loader::Clock::now())) reaper_.post([] { malloc_trim(0); });
@@ -372,7 +375,8 @@ bool Application::end_work() {
     return std::max(rest, 0ms);
   };
   const bool computed = compute_.finish(left());
-  return loads_.finish(left()) && computed;
+  const bool loaded = loads_.finish(left());
+  return learned_.finish(kEndPatience) && loaded && computed;  // last: calls that ended just now taught something
 }
 
 }  // namespace mme::server

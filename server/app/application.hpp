@@ -14,6 +14,7 @@
 #include "cache/model_cache.hpp"
 #include "loader/repository/catalog.hpp"
 #include "loader/torch/torch_loader.hpp"
+#include "server/app/learned_file.hpp"
 #include "server/app/log.hpp"
 #include "server/app/memory_keeper.hpp"
 #include "server/app/observers.hpp"
@@ -70,10 +71,12 @@ class Application {
   loader::TorchLoader loader_;
   loader::Catalog catalog_;
   ModelFiles model_files_{catalog_};
-  TrimPolicy trims_;  // before reaper_, which asks it
+  LearnedFile learned_file_;  // before cache_, which is handed what stands in it
+  TrimPolicy trims_;          // before reaper_, which asks it
   WorkerPool reaper_;
   WorkerPool loads_;
   cache::ModelCache cache_;
+  LearnedKeeper learned_{cache_, learned_file_};
   asio::io_context io_;  // before compute_: a call that its client gave up still knows where it came from
   MemoryKeeper keeper_;
   WorkerPool codecs_;  // after io_: what it reads and writes belongs to handlers there

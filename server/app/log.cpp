@@ -148,4 +148,22 @@ void EventLog::recovered(const loader::ModelSpec& spec, cache::StuckWork work) {
   log(LogLevel::info, "recovered", {{"model", spec.name}, {"version", version_of(spec)}, {"work", to_string(work)}});
 }
 
+void EventLog::size_drifted(const loader::ModelSpec& spec, std::size_t learned, std::size_t measured) {
+  log(LogLevel::warning, "size_drift",
+      {{"model", spec.name},
+       {"version", version_of(spec)},
+       {"learned_bytes", signed_bytes(learned)},
+       {"measured_bytes", signed_bytes(measured)},
+       {"message", "the same file took another size when it was loaded before"}});
+}
+
+void EventLog::model_grew(const loader::ModelSpec& spec, std::size_t before, std::size_t now) {
+  log(LogLevel::warning, "model_grew",
+      {{"model", spec.name},
+       {"version", version_of(spec)},
+       {"bytes_before", signed_bytes(before)},
+       {"bytes", signed_bytes(now)},
+       {"message", "this version takes far more memory than the one before it"}});
+}
+
 }  // namespace mme::server

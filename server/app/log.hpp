@@ -27,7 +27,7 @@ void log(LogLevel level, std::string_view event, LogFields fields = {});
 /// The line of one request, event `request`: level `access`, or `error` when it failed by a defect of ours.
 void log_request(const AccessLine& line);
 
-/// A line for each load, eviction, refusal and quarantine of the cache.
+/// A line for each load, eviction, refusal and quarantine of the cache, and for sizes that are not what was expected.
 class EventLog final : public cache::Observer {
  public:
   void load_started(const loader::ModelSpec& spec, std::size_t estimated_bytes) override;
@@ -38,6 +38,8 @@ class EventLog final : public cache::Observer {
   void refused(const loader::ModelSpec& spec, const loader::Error& error) override;
   void quarantined(const loader::ModelSpec& spec, cache::StuckWork work) override;
   void recovered(const loader::ModelSpec& spec, cache::StuckWork work) override;
+  void size_drifted(const loader::ModelSpec& spec, std::size_t learned, std::size_t measured) override;
+  void model_grew(const loader::ModelSpec& spec, std::size_t before, std::size_t now) override;
 };
 
 }  // namespace mme::server

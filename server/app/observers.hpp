@@ -62,6 +62,12 @@ class ObserverGroup final : public cache::Observer {
   void recovered(const loader::ModelSpec& spec, cache::StuckWork work) override {
     for (auto* each : members_) each->recovered(spec, work);
   }
+  void size_drifted(const loader::ModelSpec& spec, std::size_t learned, std::size_t measured) override {
+    for (auto* each : members_) each->size_drifted(spec, learned, measured);
+  }
+  void model_grew(const loader::ModelSpec& spec, std::size_t before, std::size_t now) override {
+    for (auto* each : members_) each->model_grew(spec, before, now);
+  }
 
  private:
   std::array<cache::Observer*, N> members_;

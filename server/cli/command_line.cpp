@@ -14,6 +14,7 @@ namespace {
 struct Flags {
   std::optional<std::string> config;
   std::optional<std::string> models;
+  std::optional<std::string> state;
   std::optional<std::string> host;
   std::optional<std::string> port;
   std::optional<std::string> memory_budget;
@@ -29,6 +30,8 @@ struct Shorthand {
 
 constexpr Shorthand kShorthands[] = {
     {"--models", "repository.path", &Flags::models, "Folder with the models (./models)"},
+    {"--state", "repository.state", &Flags::state,
+     "Folder for what is learned of models (.mme below --models), or off"},
     {"--host", "listeners.host", &Flags::host, "Address to listen on (127.0.0.1)"},
     {"--port", "listeners.port", &Flags::port, "Port to listen on, 0 for any (8080)"},
     {"--memory-budget", "cache.memory_budget", &Flags::memory_budget,

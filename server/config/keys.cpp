@@ -130,6 +130,13 @@ Key word(std::string_view name, const std::pair<std::string_view, Word> (&words)
           }};
 }
 
+Complaint read_state(Settings& settings, const Value& value) {
+  for (const char* word : {"auto", "off"}) {
+    if (is_word(value, word)) return settings.repository.state = word, std::nullopt;
+  }
+  return store(read_text(value), settings.repository.state);
+}
+
 Complaint read_log_level(Settings& settings, const Value& value) {
   const auto level = value.is_list ? std::nullopt : parse_log_level(value.items.front().text);
   if (!level || !is_word(value, to_string(*level))) return "must be error, warning, info or access";
@@ -164,6 +171,7 @@ std::vector<Key> make_keys() {
   return {
       at_start(word("mode", kModes, MME_AT(mode))),
       at_start(text("repository.path", MME_AT(repository.path))),
+      at_start({"repository.state", read_state, [](const Settings& s) { return s.repository.state; }}),
       at_start(text("listeners.host", MME_AT(listener.host))),
       at_start(count("listeners.port", MME_AT(listener.port), 0, 65535)),
       at_start(text("admin.token_file", MME_AT(admin.token_file))),

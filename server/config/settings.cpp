@@ -17,6 +17,12 @@ ModelOptions ModelOptions::or_else(const ModelOptions& other) const {
   return both;
 }
 
+std::optional<std::filesystem::path> Settings::state_folder() const {
+  if (repository.state == "off") return std::nullopt;
+  if (repository.state == "auto") return std::filesystem::path(repository.path) / ".mme";
+  return repository.state;
+}
+
 std::string Settings::real_name(const std::string& name) const {
   const auto found = real_names.find(name);
   return found == real_names.end() ? name : found->second;

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -65,6 +66,7 @@ struct Settings {
 
   struct {
     std::string path = "models";
+    std::string state = "auto";  ///< folder; auto: .mme below path; off: none
   } repository;
 
   struct {
@@ -129,6 +131,9 @@ struct Settings {
 
   std::map<std::string, ModelOptions> models;
   std::map<std::string, std::string> real_names;  ///< by alias; what `models` says, for look-up
+
+  /// Where what is learned is kept; nullopt: nowhere.
+  [[nodiscard]] std::optional<std::filesystem::path> state_folder() const;
 
   /// The model that a name stands for: the one that has it as an alias, else the name itself.
   [[nodiscard]] std::string real_name(const std::string& name) const;

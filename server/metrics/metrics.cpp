@@ -108,6 +108,10 @@ struct Metrics::Impl {
                                 .Add({{"stage", "total"}}, kSeconds);
   Family<Counter>& loads = counter(registry, "mme_model_loads_total", "Models brought into memory.");
   Family<Counter>& load_failures = counter(registry, "mme_model_load_failures_total", "Loads that failed.");
+  Family<Counter>& drifts =
+      counter(registry, "mme_size_drift_total", "Loads far off the size that the same content had before.");
+  Family<Counter>& growths =
+      counter(registry, "mme_model_growth_total", "Versions far larger than the one before, by the name's model.");
   Family<Counter>& hits = counter(registry, "mme_cache_hits_total", "Calls that found their model in memory.");
   Counter& misses = counter(registry, "mme_cache_misses_total", "Calls that began a load.").Add({});
   Counter& joined =
@@ -177,6 +181,14 @@ void Metrics::refused(const loader::ModelSpec& /*spec*/, const loader::Error& er
 
 void Metrics::quarantined(const loader::ModelSpec& /*spec*/, cache::StuckWork work) {
   impl_->quarantine_counter(work).Increment();
+}
+
+void Metrics::size_drifted(const loader::ModelSpec& spec, std::size_t /*learned*/, std::size_t /*measured*/) {
+  impl_->model_counter(impl_->drifts, spec.name).Increment();
+}
+
+void Metrics::model_grew(const loader::ModelSpec& spec, std::size_t /*before*/, std::size_t /*now*/) {
+  impl_->model_counter(impl_->growths, spec.name).Increment();
 }
 
 std::string Metrics::text(const MetricsSources& sources) {

@@ -47,6 +47,8 @@ class Metrics final : public cache::Observer {
                std::string_view cause) override;
   void refused(const loader::ModelSpec& spec, const loader::Error& error) override;
   void quarantined(const loader::ModelSpec& spec, cache::StuckWork work) override;
+  void size_drifted(const loader::ModelSpec& spec, std::size_t learned, std::size_t measured) override;
+  void model_grew(const loader::ModelSpec& spec, std::size_t before, std::size_t now) override;
 
   /// Prometheus text format, version 0.0.4.
   [[nodiscard]] std::string text(const MetricsSources& sources);

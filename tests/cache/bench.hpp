@@ -37,8 +37,14 @@ struct Diary final : cache::Observer {
   std::vector<std::string> quarantines;
   std::vector<std::pair<std::string, cache::StuckWork>> recoveries;
   std::vector<ErrorCode> refusals;
+  std::vector<std::size_t> estimates;  ///< of `loads`
+  std::vector<std::pair<std::size_t, std::size_t>> drifts;
+  std::vector<std::pair<std::size_t, std::size_t>> growths;
 
-  void load_started(const ModelSpec& spec, std::size_t) override { loads.push_back(spec.name); }
+  void load_started(const ModelSpec& spec, std::size_t estimated) override {
+    loads.push_back(spec.name);
+    estimates.push_back(estimated);
+  }
   void load_ended(const ModelSpec& spec, std::size_t, std::chrono::nanoseconds, const loader::Error* error) override {
     if (error != nullptr) {
       failed_loads.push_back(spec.name);
@@ -50,6 +56,10 @@ struct Diary final : cache::Observer {
   void refused(const ModelSpec&, const loader::Error& error) override { refusals.push_back(error.code); }
   void quarantined(const ModelSpec& spec, cache::StuckWork) override { quarantines.push_back(spec.name); }
   void recovered(const ModelSpec& spec, cache::StuckWork work) override { recoveries.emplace_back(spec.name, work); }
+  void size_drifted(const ModelSpec&, std::size_t learned, std::size_t measured) override {
+    drifts.emplace_back(learned, measured);
+  }
+  void model_grew(const ModelSpec&, std::size_t before, std::size_t now) override { growths.emplace_back(before, now); }
 };
 
 /// One caller: what it was told, if anything yet.

@@ -80,6 +80,8 @@ void make_hostile_models(const std::filesystem::path& folder) {
   make_loading(folder, "wrload", "    torch.save(torch.ones([1]), 'CANARY_LOAD')\n");
   make_loading(folder, "growslow32", "    self.t = torch.ones([8388608])\n" + std::string(kMultiply), 100,
                "x + self.t[:1]", [](jit::Module& module) { module.register_buffer("t", torch::zeros({1})); });
+  make_loading(folder, "grow32", "    self.t = torch.ones([8388608])\n", 1, "x + self.t[:1]",
+               [](jit::Module& module) { module.register_buffer("t", torch::zeros({1})); });
   make_loading(folder, "growfail32", "    self.t = torch.ones([8388608])\n    assert s[0] < 0, 'it was all in vain'\n",
                1, "x + self.t[:1]", [](jit::Module& module) { module.register_buffer("t", torch::zeros({1})); });
   make_loading(folder, "growload", "    self.t = torch.ones([268435456])\n", 1, "x + self.t[:1]",  // 1 GiB from 1 KB

@@ -89,6 +89,10 @@ FakeArtifact Simulation::random_artifact() {
       artifact.footprint.segments.pop_back();
     }
   }
+  if (chance(0.7)) {  // contents that come again, also with other sizes than before
+    artifact.estimate.digest = std::to_string(below(12));
+    artifact.load_need = chance(0.5) ? below(unit) : 0;
+  }
   artifact.stateless = chance(0.8);
   if (chance(0.15)) {
     const auto code = chance(0.5) ? ErrorCode::model_broken : ErrorCode::internal;

@@ -22,7 +22,8 @@ namespace mme::test {
 struct FakeArtifact {
   loader::Estimate estimate;
   loader::Footprint footprint;
-  std::size_t load_growth = 0;                ///< asked of the load's grant, beyond the estimate
+  std::size_t load_growth = 0;                ///< asked of the load's grant, beyond what it holds at the start
+  std::size_t load_need = 0;                  ///< most that the load holds; what its grant lacks of that is asked for
   std::size_t call_peak = 0;                  ///< what a call takes
   std::vector<loader::Segment> made_private;  ///< segments of the estimate that the load keeps for itself
   bool stateless = true;
@@ -139,11 +140,17 @@ class FakeLoader final : public loader::ModelLoader {
     if (artifact.load_growth > 0 && !context.memory->grow(artifact.load_growth)) {
       return loader::fail(loader::ErrorCode::cannot_fit, "no room to load");
     }
+    std::size_t granted = context.granted_bytes.value_or(artifact.estimate.private_bytes);
     for (const loader::Segment& segment : artifact.made_private) {
       if (!context.memory->make_private(segment)) {
         return loader::fail(loader::ErrorCode::cannot_fit, "no room to load");
       }
+      granted += segment.bytes;
     }
+    if (artifact.load_need > granted && !context.memory->grow(artifact.load_need - granted)) {
+      return loader::fail(loader::ErrorCode::cannot_fit, "no room to load");
+    }
+    context.peak_bytes = artifact.load_need;
     if (artifact.load_error) {
       return *artifact.load_error;
     }

@@ -141,6 +141,49 @@ TEST_CASE("what a forked task allocates is paid for by its call") {
   CHECK(context.peak_bytes > 4 * mib);
 }
 
+TEST_CASE("a load knows what its grant holds at the start, and tells the most that it held") {
+  ModelDirectory directory;
+  const auto spec = save_layers(directory);
+  std::size_t peak = 0;
+  {
+    LoadContext context;
+    context.memory = std::make_shared<CountingGrant>(mib);
+    const auto model = TorchLoader().load(spec, context).value();
+    const auto footprint = model->footprint();
+    peak = context.peak_bytes;
+    // Under a sanitizer objects are not metered, and the code is a guess that is not part of the peak.
+    CHECK(peak >= footprint.private_bytes + (loader::objects_are_metered() ? footprint.code_bytes : 0));
+  }
+  struct Row {
+    std::size_t granted;
+    std::size_t grown;  ///< asked for, in steps of one byte
+  };
+  const std::size_t slack = 64 << 10;  // two loads of one file differ by little
+  for (const Row row : {Row{peak + slack, 0}, Row{peak / 2, peak - peak / 2}, Row{0, peak}}) {
+    LoadContext context;
+    const auto grant = std::make_shared<CountingGrant>(row.granted);
+    context.memory = grant;
+    context.granted_bytes = row.granted;
+    const auto model = TorchLoader({.step = 1}).load(spec, context).value();
+    INFO("granted " << row.granted << ", peak " << peak << ", held " << grant->held());
+    CHECK((grant->grows() == 0) == (row.grown == 0));
+    CHECK(grant->held() >= row.granted + row.grown - std::min(slack, row.grown));
+    CHECK(grant->held() <= row.granted + row.grown + slack);
+  }
+}
+
+TEST_CASE("one content has one digest, under any file name and root") {
+  ModelDirectory directory;
+  const auto digest = [](const loader::ModelSpec& spec) { return TorchLoader().estimate(spec).value().digest; };
+  const auto first = save_layers(directory);
+  const auto copy = directory.bytes(ModelDirectory::content(first));
+  const auto other = directory.script("def forward(self, x):\n  return x + 1\n");
+  CHECK(digest(first).size() == 32);
+  CHECK(first.artifact.path != copy.artifact.path);
+  CHECK(digest(copy) == digest(first));
+  CHECK(digest(other) != digest(first));
+}
+
 TEST_CASE("a load that finds no room is undone and says so, wherever that happens") {
   ModelDirectory directory;
   const auto spec = directory.save(

@@ -53,6 +53,26 @@ TEST_CASE("serve takes its flags in both spellings and any order", "[cli]") {
   CHECK(s.cache.pinned == std::vector<std::string>{"a", "b"});
 }
 
+TEST_CASE("what is learned is kept below the models, elsewhere, or not at all", "[cli]") {
+  const auto folder = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"serve", "--models", "/srv/m"});
+    const auto line = parse(std::move(arguments));
+    CHECK(line.command == Command::serve);
+    return line.resolved.settings.state_folder().value_or("none").string();
+  };
+  CHECK(folder({}) == "/srv/m/.mme");
+  CHECK(folder({"--state", "auto"}) == "/srv/m/.mme");
+  CHECK(folder({"--state", "/var/lib/mme"}) == "/var/lib/mme");
+  CHECK(folder({"--state=off"}) == "none");
+  CHECK(folder({"--set", "repository.state=off"}) == "none");
+  CHECK(folder({"--set", "repository.state=./off"}) == "./off");
+  CHECK(parse({"serve", "--state", ""}).output == "mme: --state: repository.state: must not be empty\n");
+  const auto report = check_report(parse({"check", "--state", "/s"}).resolved);
+  CHECK(holds(report.settings, "repository.state = /s                           # flag --state\n"));
+  CHECK(holds(check_report(parse({"check"}).resolved).settings,
+              "repository.state = auto                         # default\n"));
+}
+
 TEST_CASE("values are text until the table of settings reads them", "[cli]") {
   CHECK(parse({"serve", "--set", "cache.preload=[a]"}).output ==
         "mme: --set: cache.preload: '[a]' is not a model name\n");
@@ -99,7 +119,7 @@ TEST_CASE("help names what there is and nothing that is not built", "[cli]") {
   for (const char* reserved : {"inspect", "plan", "load-test"}) CHECK_FALSE(holds(line.output, reserved));
   const auto serve = parse({"serve", "--help"});
   CHECK(serve.exit_code == 0);
-  for (const char* flag : {"--config", "--models", "--host", "--port", "--memory-budget", "--set"}) {
+  for (const char* flag : {"--config", "--models", "--state", "--host", "--port", "--memory-budget", "--set"}) {
     CHECK(holds(serve.output, flag));
   }
   const auto nothing = parse({});

@@ -46,9 +46,10 @@ TEST_CASE("what the program is built around takes a restart", "[reload]") {
   for (const auto& key : keys()) {
     if (!key.live) keys_at_restart.emplace_back(key.name);
   }
-  CHECK(keys_at_restart == Lines{"mode", "repository.path", "listeners.host", "listeners.port", "admin.token_file",
-                                 "threads.io", "threads.compute", "threads.loader", "threads.intra_op",
-                                 "cache.prefault", "cache.map", "limits.running_calls", "metrics.per_model"});
+  CHECK(keys_at_restart == Lines{"mode", "repository.path", "repository.state", "listeners.host", "listeners.port",
+                                 "admin.token_file", "threads.io", "threads.compute", "threads.loader",
+                                 "threads.intra_op", "cache.prefault", "cache.map", "limits.running_calls",
+                                 "metrics.per_model"});
 }
 
 TEST_CASE("a new token takes a restart and is not told", "[reload]") {

@@ -27,7 +27,7 @@ using Lines = std::vector<std::string>;
 TEST_CASE("a full file sets everything, with the line as its origin", "[config]") {
   const Draft draft = read(R"(
 mode: single
-repository: {path: /srv/models}
+repository: {path: /srv/models, state: off}
 listeners:
   - host: 0.0.0.0
     port: 9000
@@ -58,6 +58,7 @@ models:
   const Settings& s = draft.settings;
   CHECK(s.mode == Mode::single);
   CHECK(s.repository.path == "/srv/models");
+  CHECK(s.repository.state == "off");
   CHECK(s.listener.host == "0.0.0.0");
   CHECK(s.listener.port == 9000);
   CHECK(s.admin.token_file == "/etc/token");

@@ -91,6 +91,17 @@ TEST_CASE("loads, misses, joins, evictions and refusals are counted", "[metrics]
   CHECK(has(text, "mme_cache_refusals_total{reason=\"all_in_use\"} 1\n"));
 }
 
+TEST_CASE("sizes that are not as expected are counted by model", "[metrics]") {
+  Metrics metrics("1", 1);
+  metrics.size_drifted(model("a"), 10, 20);
+  metrics.model_grew(model("a"), 10, 20);
+  metrics.model_grew(model("b"), 10, 20);
+  const std::string text = scrape(metrics);
+  CHECK(has(text, "mme_size_drift_total{model=\"a\"} 1\n"));
+  CHECK(has(text, "mme_model_growth_total{model=\"a\"} 1\n"));
+  CHECK(has(text, "mme_model_growth_total{model=\"\"} 1\n"));
+}
+
 TEST_CASE("/status is JSON whatever the names are", "[metrics]") {
   const auto json = nlohmann::json::parse(status_json({"1", "self_managed", "auto", 7}, some_status()));
   CHECK(json["memory"]["used_bytes"] == 21);
