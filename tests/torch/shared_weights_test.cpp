@@ -23,7 +23,7 @@ using loader::LoadWay;
 using loader::Segment;
 using loader::TorchLoader;
 
-constexpr std::size_t mib = std::size_t{1} << 20;
+constexpr std::size_t mebi = std::size_t{1} << 20;
 
 std::set<std::string> weights_of(const loader::Model& model) {
   std::set<std::string> keys;
@@ -52,13 +52,13 @@ loader::ModelSpec fine_tune(ModelDirectory& directory, float own, const std::str
                   "  return x * self.backbone[0, :2] + self.bias[:2] + self.layer[0, :2] + self.head\n"));
 }
 
-std::vector<float> answer(loader::Model& model) {
+std::vector<float> says(loader::Model& model) {
   const auto outputs = call(model, {{"x", floats({2}, {1, 1})}});
   if (!outputs) FAIL(outputs.error().message);
   return values_of(outputs.value()[0].tensor);
 }
 
-std::vector<float> both(float value) {
+std::vector<float> pair_of(float value) {
   return {value, value};
 }
 
@@ -76,7 +76,7 @@ TEST_CASE("fine-tunes hold the weights that are equal once, whoever of them stay
   const TorchLoader torch;
   auto first = load_with(torch, one);
   if (!leases_work(*first)) return;
-  CHECK(torch.estimate(two)->private_bytes < mib / 2);
+  CHECK(torch.estimate(two)->private_bytes < mebi / 2);
   auto second = load_with(torch, two);
   auto third = load_with(torch, three);
   CHECK(weights_of(*first).size() == 4);
@@ -84,18 +84,18 @@ TEST_CASE("fine-tunes hold the weights that are equal once, whoever of them stay
   CHECK(common(*first, *third) == 2);
   CHECK(second->footprint().way == LoadWay::mapped);
   CHECK(second->footprint().private_bytes < 4096);
-  CHECK(second->footprint().mapped_bytes > 5 * mib);
-  CHECK(mapped_bytes(two.artifact.path, "Rss") < 2 * mib);
-  CHECK(answer(*first) == both(23));
-  CHECK(answer(*second) == both(43));
+  CHECK(second->footprint().mapped_bytes > 5 * mebi);
+  CHECK(mapped_bytes(two.artifact.path, "Rss") < 2 * mebi);
+  CHECK(says(*first) == pair_of(23));
+  CHECK(says(*second) == pair_of(43));
   first.reset();
-  CHECK(mapped_bytes(one.artifact.path, "Rss") >= 4 * mib);
-  CHECK(mapped_bytes(one.artifact.path, "Rss") <= 4 * mib + mib / 4);  // its own layer went with it
-  CHECK(answer(*second) == both(43));
-  CHECK(answer(*third) == both(63));
+  CHECK(mapped_bytes(one.artifact.path, "Rss") >= 4 * mebi);
+  CHECK(mapped_bytes(one.artifact.path, "Rss") <= 4 * mebi + mebi / 4);  // its own layer went with it
+  CHECK(says(*second) == pair_of(43));
+  CHECK(says(*third) == pair_of(63));
   second.reset();
   CHECK(maps_of(two.artifact.path) == 0);
-  CHECK(answer(*third) == both(63));
+  CHECK(says(*third) == pair_of(63));
   third.reset();
   CHECK(maps_of(one.artifact.path) == 0);
   CHECK(loader::FileLease::held() == 0);
@@ -111,7 +111,7 @@ TEST_CASE("a fine-tune that was there before is proven already, and maps no more
     const auto second = load_with(torch, copy);
     CHECK(weights_of(*second) == weights_of(*first));
     CHECK(maps_of(copy.artifact.path) == 0);
-    CHECK(answer(*second) == both(23));
+    CHECK(says(*second) == pair_of(23));
   }
 }
 
@@ -132,14 +132,14 @@ TEST_CASE("a model that writes its own buffer never changes a neighbour with equ
     auto& reads = writer_first ? *second : *first;
     if (!leases_work(reads)) return;
     CHECK(weights_of(writes).empty());
-    CHECK(writes.footprint().private_bytes >= 4 * mib);
+    CHECK(writes.footprint().private_bytes >= 4 * mebi);
     CHECK(weights_of(reads).size() == 1);
     for (float n = 1; n < 4; ++n) {
-      CHECK(answer(writes) == both(1 + n));
-      CHECK(answer(reads) == both(1));
+      CHECK(says(writes) == pair_of(1 + n));
+      CHECK(says(reads) == pair_of(1));
     }
-    CHECK(answer(*third) == both(2));
-    CHECK(torch.estimate(writer)->private_bytes >= 4 * mib);  // known by now
+    CHECK(says(*third) == pair_of(2));
+    CHECK(torch.estimate(writer)->private_bytes >= 4 * mebi);  // known by now
   }
 }
 
@@ -159,9 +159,9 @@ TEST_CASE("weights that a model's own code restores are not shared: it may have 
   const auto second = load_with(torch, restores);
   const auto third = load_with(torch, restores);
   CHECK(weights_of(*second).empty());
-  CHECK(answer(*first) == both(2));
-  CHECK(answer(*second) == both(3));
-  CHECK(answer(*third) == both(3));
+  CHECK(says(*first) == pair_of(2));
+  CHECK(says(*second) == pair_of(3));
+  CHECK(says(*third) == pair_of(3));
 }
 
 TEST_CASE("the file behind a shared backbone may be changed in any way, by whoever") {
@@ -173,11 +173,11 @@ TEST_CASE("the file behind a shared backbone may be changed in any way, by whoev
     if (!leases_work(*first)) return;
     const auto second = load_with(torch, two);
     if (owner_gone) first.reset();
-    std::ofstream(one.artifact.path, std::ios::binary) << std::string(9 * mib, 'z');
-    CHECK(answer(*second) == both(43));
-    if (first) CHECK(answer(*first) == both(23));
+    std::ofstream(one.artifact.path, std::ios::binary) << std::string(9 * mebi, 'z');
+    CHECK(says(*second) == pair_of(43));
+    if (first) CHECK(says(*first) == pair_of(23));
     std::filesystem::resize_file(two.artifact.path, 0);
-    CHECK(answer(*second) == both(43));
+    CHECK(says(*second) == pair_of(43));
   }
 }
 
@@ -185,7 +185,7 @@ TEST_CASE("loads and ends of sisters in any order leave right answers and nothin
   ModelDirectory directory;
   std::vector<loader::ModelSpec> specs;
   for (int i = 0; i < 6; ++i) specs.push_back(fine_tune(directory, static_cast<float>(10 * (i + 1))));
-  static_cast<void>(answer(*load(specs[0])));
+  static_cast<void>(says(*load(specs[0])));
   const std::size_t accounts = loader::MemoryAccount::live();
   {
     const TorchLoader torch;
@@ -201,7 +201,7 @@ TEST_CASE("loads and ends of sisters in any order leave right answers and nothin
           auto model = std::move(torch.load(specs[i], context).value());
           for (int calls = 0; calls < 2; ++calls) {
             const auto outputs = call(*model, {{"x", floats({2}, {1, 1})}});
-            const auto expected = both(static_cast<float>(20 * (i + 1) + 3));
+            const auto expected = pair_of(static_cast<float>(20 * (i + 1) + 3));
             wrong += outputs && values_of(outputs.value()[0].tensor) == expected ? 0 : 1;
           }
           before = std::move(model);
