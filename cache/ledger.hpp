@@ -178,6 +178,7 @@ class Ledger {
   [[nodiscard]] std::size_t room_for(const Entry* entry) const;
   [[nodiscard]] std::size_t bytes_beside_pinned(const Entry& entry) const;
   [[nodiscard]] std::size_t pinned_bytes(const Entry* without = nullptr) const;
+  [[nodiscard]] std::size_t staying_bytes(const Entry* also, const Entry* without) const;
   [[nodiscard]] Entry* replaced_by(const Entry& entry) const;
   [[nodiscard]] bool never_granted(const Entry& entry) const;
   [[nodiscard]] bool outwaited(const Entry& entry, const Waiter& waiter) const noexcept;

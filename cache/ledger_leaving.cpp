@@ -144,7 +144,7 @@ void Ledger::evict(Entry& entry, EvictionReason reason, const std::string& cause
   loader::Estimate again{{}, entry.own_bytes()};
   std::size_t bytes = entry.own_bytes();
   for (SegmentRecord* segment : entry.segments) {
-    again.segments.push_back({segment->key, segment->bytes});
+    again.segments.push_back({segment->key, segment->bytes, segment->code});
     bytes += segment->bytes;
     segments_.move(segment, Holding::ready, Holding::draining);
   }

@@ -39,17 +39,23 @@ Ledger::Signed Ledger::free_for_loads() const noexcept {
 }
 
 std::size_t Ledger::pinned_bytes(const Entry* without) const {
+  return staying_bytes(nullptr, without);
+}
+
+/// What the pinned models hold, all but one of them, with another that stays too; what they share is counted once.
+std::size_t Ledger::staying_bytes(const Entry* also, const Entry* without) const {
   std::set<const SegmentRecord*> counted;
   std::size_t bytes = 0;
-  for (const Entry* entry : pinned_) {
-    if (entry == without) {
-      continue;
-    }
-    bytes += entry->own_bytes();
-    for (const SegmentRecord* segment : entry->segments) {
+  const auto count = [&](const Entry& entry) {
+    bytes += entry.own_bytes();
+    for (const SegmentRecord* segment : entry.segments) {
       bytes += counted.insert(segment).second ? segment->bytes : 0;
     }
+  };
+  for (const Entry* entry : pinned_) {
+    if (entry != without) count(*entry);
   }
+  if (also != nullptr && !pinned_.contains(also)) count(*also);
   return bytes;
 }
 
@@ -64,13 +70,7 @@ Entry* Ledger::replaced_by(const Entry& entry) const {
 std::size_t Ledger::room_for(const Entry* entry) const {
   const Entry* old = replaced_by(*entry);
   const bool leaves = entry->spec.settings.replace_offline;
-  std::size_t taken = floor() + pinned_bytes(leaves ? old : nullptr);
-  if (old != nullptr && !leaves && !pinned_.contains(old)) {
-    taken += old->own_bytes();
-    for (const SegmentRecord* segment : old->segments) {
-      taken += segment->bytes;
-    }
-  }
+  const std::size_t taken = floor() + staying_bytes(leaves ? nullptr : old, leaves ? old : nullptr);
   return options_.budget - std::min(options_.budget, taken);
 }
 
@@ -262,14 +262,7 @@ bool Ledger::refuse_hopeless(Entry& entry, TimePoint now, Decisions& out) {
 
 /// The first call needs more than would be free if all went but its model and the pinned ones.
 bool Ledger::never_granted(const Entry& entry) const {
-  std::size_t staying = pinned_bytes();
-  if (!pinned_.contains(&entry)) {
-    staying += entry.own_bytes();
-    for (const SegmentRecord* segment : entry.segments) {
-      staying += segment->bytes;
-    }
-  }
-  return grant_of(entry, entry.waiters.front().request) + staying > options_.budget;
+  return grant_of(entry, entry.waiters.front().request) + staying_bytes(&entry, nullptr) > options_.budget;
 }
 
 void Ledger::refuse_first(Entry& entry, TimePoint now, Decisions& out) {

@@ -101,7 +101,7 @@ class Loading {
     CodeText text;
     const auto add = [&](const std::string& record) {
       const std::string code = text_of(reader_, record);
-      restores_itself_ = restores_itself_ || code.find("def __setstate__") != std::string::npos;
+      restores_itself_ = restores_itself_ || code.find("__setstate__") != std::string::npos;
       text.add(record, with_sorted_finals(code));
     };
     text.add("version", std::to_string(reader_.version()));
@@ -124,7 +124,7 @@ class Loading {
   std::optional<std::string> look_over_code() {
     for (const std::string& record : load_.plan.code) {
       const std::string code = text_of(reader_, record);
-      restores_itself_ = restores_itself_ || code.find("def __setstate__") != std::string::npos;
+      restores_itself_ = restores_itself_ || code.find("__setstate__") != std::string::npos;
       if (auto problem = problem_in_code(code)) return problem;
       if (calls_old_quantized_conv(code)) plain_reason_ = "old quantized convolution";
     }
@@ -154,9 +154,8 @@ class Loading {
 
   /// Once more, holding nothing together with others.
   Result<LoadedArchive> run_alone() {
-    if (weights_) weights_->give_up();
-    load_.context.held_segments.clear();
     load_.weights.remember_to_itself(load_.spec.artifact);
+    if (weights_) weights_->give_up();
     read_ = {};
     weights_.reset();
     found_ = {};
@@ -177,6 +176,7 @@ class Loading {
 
   [[nodiscard]] const char* why_nothing_to_map() const {
     if (load_.plan.weights.empty()) return "no weights";
+    if (load_.plan.weights.size() > most_runs) return "too many weights";
     return std::ranges::any_of(load_.plan.weights, &WeightRecord::mappable) ? "all its tensors are part of its code"
                                                                             : "compressed or unaligned";
   }
@@ -207,10 +207,10 @@ class Loading {
   /// A model that writes to its weights could lose a write while its pages are copied out of the file, so that is done
   /// before its first call.
   void let_go_of_file() {
+    load_.weights.remember_to_itself(load_.spec.artifact);  // first: a second try then claims all of it
     weights_->keep();
     weights_->own_map()->leave_file();
     way_ = {LoadWay::copied, "it may write to its own state"};
-    load_.weights.remember_to_itself(load_.spec.artifact);
   }
 
   [[nodiscard]] bool was_changed() const {

@@ -153,7 +153,7 @@ AccountBytes MemoryAccount::close(std::shared_ptr<KeptBytes> kept) noexcept {
   return {total - objects, objects};
 }
 
-void MemoryAccount::close_call(std::shared_ptr<KeptBytes> kept, bool in_code) noexcept {
+void MemoryAccount::close_call(std::shared_ptr<KeptBytes> kept, CodeGets code_gets) noexcept {
   const AccountScope nobody(nullptr);
   KeptBytes& credit = *kept;
   const AccountBytes left = close(std::move(kept));
@@ -171,11 +171,11 @@ void MemoryAccount::close_call(std::shared_ptr<KeptBytes> kept, bool in_code) no
       residual = granted;
     }
   }
-  if (residual > 0 && in_code) {
-    grant->keep_in_code(residual);
-  } else if (residual > 0) {
-    grant->keep(residual);
-  }
+  const std::size_t in_code = code_gets == CodeGets::all       ? residual
+                              : code_gets == CodeGets::objects ? std::min(residual, left.objects)
+                                                               : 0;
+  if (in_code > 0) grant->keep_in_code(in_code);
+  if (residual > in_code) grant->keep(residual - in_code);
   if (granted > residual) grant->shrink(granted - residual);
 }
 

@@ -61,9 +61,10 @@ class MemoryAccount {
   /// Moves one charged block to another account, with the room that it takes.
   void hand_over(std::size_t bytes, BlockKind kind, MemoryAccount& to) noexcept;
 
-  /// Ends a call: what is still counted is kept by the model, or by the code that it shares; the rest of the grant is
-  /// given back.
-  void close_call(std::shared_ptr<KeptBytes> kept, bool in_code = false) noexcept;
+  /// Ends a call: what is still counted is kept by the model, or as much as is said by the code that it shares; the
+  /// rest of the grant is given back.
+  enum class CodeGets { nothing, objects, all };
+  void close_call(std::shared_ptr<KeptBytes> kept, CodeGets code_gets = CodeGets::nothing) noexcept;
   /// Ends a load: the grant is let go as it is, for the cache charges what is returned here.
   AccountBytes close_load(std::shared_ptr<KeptBytes> kept) noexcept;
 

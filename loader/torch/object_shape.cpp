@@ -49,7 +49,7 @@ class ShapeWriter {
   }
 
   bool one(const c10::IValue& value) {
-    if (value.isTensor()) return number('t', value.toTensor().defined());
+    if (value.isTensor()) return tensor(value.toTensor());
     if (value.isNone()) return number('n', char{0});
     if (value.isBool()) return number('b', value.toBool());
     if (value.isInt()) return number('i', value.toInt());
@@ -60,6 +60,13 @@ class ShapeWriter {
     if (value.isGenericDict()) return met(value) || dict(value);
     if (value.isObject()) return met(value) || object(value);
     return false;
+  }
+
+  /// Whether two attributes are one tensor can be asked by code.
+  bool tensor(const at::Tensor& value) {
+    if (!value.defined()) return number('t', char{0});
+    const auto [at, is_new] = seen_.emplace(value.unsafeGetTensorImpl(), seen_.size());
+    return number(is_new ? 'T' : '=', at->second);
   }
 
   bool text(const std::string& value) {

@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 7> other_writers{
 };
 
 // Most return their argument when there is nothing to do: dropout in eval, a cast to the same type, one matrix.
-constexpr std::array<std::string_view, 44> argument_returners{
+constexpr std::array<std::string_view, 48> argument_returners{
     "aten::dropout",
     "aten::feature_dropout",
     "aten::alpha_dropout",
@@ -70,6 +70,10 @@ constexpr std::array<std::string_view, 44> argument_returners{
     "aten::dequantize",
     "aten::lift",
     "aten::wait",
+    "aten::_unsafe_view",
+    "aten::data",
+    "aten::align_as",
+    "aten::conj_physical",
     "aten::_reshape_from_tensor",
     "aten::_autocast_to_full_precision",
     "aten::_autocast_to_reduced_precision",

@@ -136,9 +136,9 @@ Estimate TorchLoader::estimate_of(const ArchivePlan& plan, const ModelSpec& spec
   const bool maps = options_.map == MapPolicy::leased && spec.artifact.size >= options_.map_from;
   if (options_.share && maps && !weights_->keeps_to_itself(spec.artifact)) {
     const auto runs = plan_runs(plan, !shares || plan.constant_bytes > most_shared_constants);
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-      estimate.segments.push_back({weights_->likely_key(spec.artifact, i, runs[i]), runs[i].bytes});
-      copied -= std::min<std::size_t>(copied, runs[i].span.size);
+    for (const RunPlan& run : runs) {
+      estimate.segments.push_back({weights_->likely_key(spec.artifact, run), run.bytes});
+      copied -= std::min<std::size_t>(copied, run.span.size);
     }
   }
   estimate.private_bytes = plus(estimate.private_bytes, copied);

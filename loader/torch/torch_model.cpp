@@ -78,18 +78,24 @@ Result<TensorMap> TorchModel::infer(const TensorMap& inputs, CallContext& contex
   const AccountBytes left = call->bytes();
   context.peak_bytes = std::max(call->peak(), left.tensors + left.objects + sent.tensors + sent.objects);
   const bool refused = call->refused() || outputs->refused();
-  close(*call);
+  close(*call, result.has_value());
   // Last of all: what was computed from pages that are gone looks like any other answer.
   if (lost()) return cut_short();
   if (refused) return fail(ErrorCode::activations, "the call needs more memory than there is room for");
   return result;
 }
 
-/// What a call leaves behind are the plans of its code, or, in a stateful model whose plans are made, its state.
-void TorchModel::close(MemoryAccount& call) noexcept {
-  const bool in_code = code_ && (stateless_ || !code_->warm());
-  call.close_call(in_code ? code_->kept() : kept_, in_code);
-  if (code_) code_->set_warm();
+/// What a call leaves behind are the plans of its code; in a stateful model tensors are its state, and objects too once
+/// the plans are made.
+void TorchModel::close(MemoryAccount& call, bool succeeded) noexcept {
+  using Gets = MemoryAccount::CodeGets;
+  if (!code_) return call.close_call(kept_);
+  if (stateless_) {
+    call.close_call(code_->kept(), Gets::all);
+  } else {
+    call.close_call(kept_, code_->warm() ? Gets::nothing : Gets::objects);
+  }
+  if (succeeded) code_->set_warm();
 }
 
 Result<TensorMap> TorchModel::run(const TensorMap& inputs, const std::vector<Bound>& bound, MemoryAccount& call,

@@ -43,7 +43,7 @@ class TorchModel final : public Model {
   Result<TensorMap> run_unguarded(const TensorMap& inputs, const std::vector<Bound>& bound, MemoryAccount& call,
                                   MemoryAccount& outputs);
 
-  void close(MemoryAccount& call) noexcept;
+  void close(MemoryAccount& call, bool succeeded) noexcept;
   [[nodiscard]] bool lost() const noexcept;
 
   std::shared_ptr<CodeUnit> code_;  // null: its code is its own

@@ -25,11 +25,10 @@ WeightLoad::WeightLoad(const Terms& terms, std::vector<RunPlan> runs, const std:
 
 /// What of it others hold, and what the cache holds for this load.
 void WeightLoad::look_up() {
-  for (std::size_t i = 0; i < runs_.size(); ++i) {
-    Run& run = runs_[i];
-    run.key = terms_.pool.likely_key(terms_.artifact, i, run.plan);
+  for (Run& run : runs_) {
+    run.key = terms_.pool.likely_key(terms_.artifact, run.plan);
     run.held = held_.erase(run.key) > 0;  // a second run of that content pays until it is shared
-    auto others = terms_.pool.proven(terms_.artifact, i, run.plan);
+    auto others = terms_.pool.proven(terms_.artifact, run.plan);
     run.shared = others.run != nullptr;
     run.at = std::move(others.run);
     took_others_ = took_others_ || run.shared;
@@ -57,7 +56,7 @@ const char* WeightLoad::open(bool may_share) {
     std::vector<ByteRange> weights;
     for (const std::size_t weight : run.plan.weights) weights.push_back(terms_.plan.weights[weight].bytes);
     run.at = std::make_shared<WeightRun>(map_, part++, std::move(weights), run.plan.bytes);
-    if (!run.held) pay(run);
+    if (!run.held && !run.at->charge_to(terms_.account)) throw std::bad_alloc();
   }
   return "";
 }
@@ -67,37 +66,43 @@ WeightPlace WeightLoad::place(std::size_t weight) const {
   return run == nowhere ? WeightPlace{} : WeightPlace{runs_[run].at, number};
 }
 
-void WeightLoad::pay(Run& run) {
-  if (!run.at->charge_to(terms_.account)) throw std::bad_alloc();
-}
-
-/// From the cache's charge for a segment to room of the load's own.
-void WeightLoad::make_private(const Segment& segment) {
-  if (!terms_.memory.make_private(segment)) {
-    terms_.account.mark_refused();
-    throw std::bad_alloc();
+/// From the cache's charge for a segment to room of the load's own. False: there is none. The cache is asked with no
+/// account current, for it may allocate under its own lock.
+bool WeightLoad::make_private(const Segment& segment) noexcept {
+  const AccountScope nobody(nullptr);
+  if (terms_.memory.make_private(segment)) {
+    terms_.account.add_granted(segment.bytes);
+    return true;
   }
-  terms_.account.add_granted(segment.bytes);
+  terms_.account.mark_refused();
+  return false;
 }
 
-void WeightLoad::take_over(Run& run) {
-  if (!run.held) return;
-  run.held = false;
-  make_private({run.key, run.plan.bytes});
-  if (run.at) pay(run);
+bool WeightLoad::take_over(Run& run) noexcept {
+  if (!std::exchange(run.held, false)) return true;
+  return make_private({run.key, run.plan.bytes}) && (!run.at || run.at->charge_to(terms_.account));
+}
+
+/// All are asked for before the load ends for want of one: the cache then knows what its second try will take.
+void WeightLoad::take_over_all() {
+  bool all = true;
+  for (const auto& [key, bytes] : std::exchange(held_, {})) all = make_private({key, bytes}) && all;
+  for (Run& run : runs_) all = take_over(run) && all;
+  if (!all) throw std::bad_alloc();
 }
 
 void WeightLoad::take_over_unnamed() {
-  for (const auto& [key, bytes] : std::exchange(held_, {})) make_private({key, bytes});
+  bool all = true;
+  for (const auto& [key, bytes] : std::exchange(held_, {})) all = make_private({key, bytes}) && all;
+  if (!all) throw std::bad_alloc();
 }
 
 std::vector<std::size_t> WeightLoad::share() {
   std::vector<std::size_t> moved;
-  for (std::size_t i = 0; i < runs_.size(); ++i) {
-    Run& run = runs_[i];
+  for (Run& run : runs_) {
     if (run.shared) continue;
-    WeightPool::Shared found = terms_.pool.share(terms_.artifact, i, run.plan, run.at);
-    if (found.key != run.key) take_over(run);
+    WeightPool::Shared found = terms_.pool.share(terms_.artifact, run.plan, run.at);
+    if (found.key != run.key && !take_over(run)) throw std::bad_alloc();
     run.key = std::move(found.key);
     run.shared = true;
     if (found.run == run.at) continue;
@@ -108,17 +113,17 @@ std::vector<std::size_t> WeightLoad::share() {
 }
 
 void WeightLoad::keep() {
-  for (Run& run : runs_) take_over(run);
+  take_over_all();
 }
 
 void WeightLoad::give_up() {
   for (Run& run : runs_) {
     run.at.reset();
     run.shared = false;
-    take_over(run);
   }
   map_.reset();
   took_others_ = false;
+  take_over_all();
 }
 
 std::vector<Segment> WeightLoad::hand_to_cache() {

@@ -66,9 +66,9 @@ class WeightLoad {
     std::shared_ptr<WeightRun> at;
   };
 
-  void pay(Run& run);
-  void make_private(const Segment& segment);
-  void take_over(Run& run);
+  bool make_private(const Segment& segment) noexcept;
+  bool take_over(Run& run) noexcept;
+  void take_over_all();
   void take_over_unnamed();
   void look_up();
 

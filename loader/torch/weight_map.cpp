@@ -9,6 +9,8 @@
 #include <cstring>
 #include <utility>
 
+#include "loader/torch/memory_account.hpp"
+
 namespace mme::loader {
 namespace {
 
@@ -60,7 +62,9 @@ WeightMap::Made WeightMap::make(const ArtifactFile& file, const std::vector<Byte
   return {map, ""};
 }
 
+/// Allocates, and is needed where nothing may fail: nobody pays for it.
 std::vector<ByteRange> WeightMap::needed_pages() const {
+  const AccountScope nobody(nullptr);
   std::vector<ByteRange> pages;
   for (const Part& part : parts_) {
     if (part.needed) pages.push_back(part.pages);
@@ -97,7 +101,8 @@ void WeightMap::give_back(std::size_t part) noexcept {
   const std::uint64_t begin = std::max(free.offset, pages.offset);
   const std::uint64_t end = std::min(free.end(), pages.end());
   parts_[part].needed = false;
-  if (free.size > 0) empty(at(free.offset), free.size);
+  // No hole: each would split the map in two, and a process may have some 65,000.
+  if (free.size > 0) madvise(at(free.offset), free.size, MADV_DONTNEED);
   if (end > begin && !detached()) in_files.fetch_sub(end - begin);
 }
 
@@ -128,27 +133,27 @@ bool WeightMap::map_file() noexcept {
 /// Tells the kernel what will be read; it begins at once.
 void WeightMap::announce() noexcept {
   const std::lock_guard lock(mutex_);
-  for (const ByteRange& range : needed_pages()) madvise(at(range.offset), range.size, MADV_WILLNEED);
+  for (const Part& part : parts_) {
+    if (part.needed) madvise(at(part.pages.offset), part.pages.size, MADV_WILLNEED);
+  }
 }
 
-/// False: there is no portion of that number.
-bool WeightMap::bring_in_portion(std::size_t number) noexcept {
-  constexpr std::size_t portion = std::size_t{8} << 20;
-  std::size_t skip = number * portion;
+/// False: there are not so many parts. `done`: bytes of it that are in already; 0 when it is through.
+bool WeightMap::bring_in_portion(std::size_t part, std::uint64_t& done) noexcept {
+  constexpr std::uint64_t portion = std::uint64_t{8} << 20;
   const std::lock_guard lock(mutex_);
-  for (const ByteRange& range : needed_pages()) {
-    if (skip < range.size) {
-      bring_in(at(range.offset) + skip, std::min<std::size_t>(portion, range.size - skip));
-      return true;
-    }
-    skip -= (range.size + portion - 1) / portion * portion;
-  }
-  return false;
+  if (part >= parts_.size()) return false;
+  const ByteRange& pages = parts_[part].pages;
+  const std::uint64_t size = parts_[part].needed ? std::min(portion, pages.size - done) : 0;
+  if (size > 0) bring_in(at(pages.offset + done), size);
+  done = size > 0 && done + size < pages.size ? done + size : 0;
+  return true;
 }
 
 bool WeightMap::prefault(const std::stop_token& stop) noexcept {
   announce();
-  for (std::size_t number = 0; bring_in_portion(number); ++number) {
+  std::uint64_t done = 0;
+  for (std::size_t part = 0; bring_in_portion(part, done); part += done == 0 ? 1 : 0) {
     if (stop.stop_requested()) return false;
   }
   return true;
@@ -156,9 +161,10 @@ bool WeightMap::prefault(const std::stop_token& stop) noexcept {
 
 void WeightMap::prefault_beside(const std::weak_ptr<WeightMap>& map) noexcept {
   if (const auto alive = map.lock()) alive->announce();
-  for (std::size_t number = 0;; ++number) {
+  std::uint64_t done = 0;
+  for (std::size_t part = 0;; part += done == 0 ? 1 : 0) {
     const auto alive = map.lock();
-    if (!alive || !alive->bring_in_portion(number)) return;
+    if (!alive || !alive->bring_in_portion(part, done)) return;
   }
 }
 

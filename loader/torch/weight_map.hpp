@@ -78,7 +78,7 @@ class WeightMap {
   [[nodiscard]] std::vector<ByteRange> needed_pages() const;
   [[nodiscard]] ByteRange between_neighbours(std::size_t part) const noexcept;
   void announce() noexcept;
-  bool bring_in_portion(std::size_t number) noexcept;
+  bool bring_in_portion(std::size_t part, std::uint64_t& done) noexcept;
 
   const char* open(const ArtifactFile& file, MapPolicy policy);
   bool map_file() noexcept;

@@ -6,11 +6,9 @@
 namespace mme::loader {
 namespace {
 
-/// A run whose file was cut is no longer what it was.
-std::shared_ptr<WeightRun> alive(const std::weak_ptr<WeightRun>& weak) {
-  auto run = weak.lock();
-  if (run && run->map()->lost()) run.reset();
-  return run;
+/// In memory, and what it was: a run whose file was cut is not.
+bool is_whole(const WeightPool::Shared& shared) {
+  return shared.run && !shared.run->map()->lost();
 }
 
 }  // namespace
@@ -28,7 +26,11 @@ void WeightPool::remember(const ArtifactId& artifact, std::size_t number, const 
   keys[number] = key;
 }
 
+/// Kinds that are in memory no more are of use only to those that were proven to be of them; some are kept.
 WeightPool::Kind& WeightPool::unused(Kinds& kinds) {
+  if (kinds.size() >= most_compared) {
+    std::erase_if(kinds, [](const Kind& kind) { return kind.had && kind.run.expired(); });
+  }
   const auto found = std::ranges::find(kinds, false, &Kind::had);
   if (found != kinds.end()) return *found;
   return kinds.emplace_back(Kind{"weights:" + std::to_string(++made_), {}, false});
@@ -36,58 +38,70 @@ WeightPool::Kind& WeightPool::unused(Kinds& kinds) {
 
 /// Contents that no model in memory has. Keys are never used again, so what was proven of them is merely of no use.
 void WeightPool::forget_some() {
-  if (contents_.size() < most_contents) return;
+  if (contents_.size() < forget_at_) return;
   std::erase_if(contents_, [](const auto& entry) {
     return std::ranges::all_of(entry.second, [](const Kind& kind) { return kind.run.expired(); });
   });
+  forget_at_ = std::max(most_contents, 2 * contents_.size());
 }
 
-std::string WeightPool::likely_key(const ArtifactId& artifact, std::size_t number, const RunPlan& run) {
+std::string WeightPool::likely_key(const ArtifactId& artifact, const RunPlan& run) {
+  const AccountScope nobody(nullptr);  // the tables are no model's
   const std::lock_guard lock(mutex_);
-  if (const std::string* key = key_of(artifact, number)) return *key;
   forget_some();
   Kinds& kinds = contents_[run.content];
+  if (const std::string* key = key_of(artifact, run.number)) {
+    if (std::ranges::find(kinds, *key, &Kind::key) != kinds.end()) return *key;
+  }
   const auto in_memory = std::ranges::find_if(kinds, [](const Kind& kind) { return !kind.run.expired(); });
   return in_memory != kinds.end() ? in_memory->key : unused(kinds).key;
 }
 
-WeightPool::Shared WeightPool::proven(const ArtifactId& artifact, std::size_t number, const RunPlan& run) const {
+WeightPool::Shared WeightPool::proven(const ArtifactId& artifact, const RunPlan& run) const {
+  Shared found;  // let go of outside the lock, as it may be the last holder
+  const AccountScope nobody(nullptr);
   const std::lock_guard lock(mutex_);
-  const std::string* key = key_of(artifact, number);
+  const std::string* key = key_of(artifact, run.number);
   const auto kinds = key != nullptr ? contents_.find(run.content) : contents_.end();
   if (kinds == contents_.end()) return {};
   const auto kind = std::ranges::find(kinds->second, *key, &Kind::key);
-  return kind == kinds->second.end() ? Shared{} : Shared{kind->key, alive(kind->run)};
+  if (kind == kinds->second.end()) return {};
+  found = {kind->key, kind->run.lock()};
+  return is_whole(found) ? found : Shared{};
 }
 
-WeightPool::Shared WeightPool::publish(const ArtifactId& artifact, std::size_t number, Kinds& kinds,
+WeightPool::Shared WeightPool::publish(const ArtifactId& artifact, const RunPlan& run, Kinds& kinds,
                                        const std::shared_ptr<WeightRun>& own) {
-  const std::string* known = key_of(artifact, number);
+  const std::string* known = key_of(artifact, run.number);
   const auto again = known != nullptr ? std::ranges::find(kinds, *known, &Kind::key) : kinds.end();
-  Kind& kind = again != kinds.end() && !alive(again->run) ? *again : unused(kinds);
+  Kind& kind = again != kinds.end() && again->run.expired() ? *again : unused(kinds);
   kind.run = own;
   kind.had = true;
-  remember(artifact, number, kind.key);
+  remember(artifact, run.number, kind.key);
   return {kind.key, own};
 }
 
-WeightPool::Shared WeightPool::share(const ArtifactId& artifact, std::size_t number, const RunPlan& run,
+WeightPool::Shared WeightPool::share(const ArtifactId& artifact, const RunPlan& run,
                                      const std::shared_ptr<WeightRun>& own) {
+  const AccountScope nobody(nullptr);
   std::set<std::string> others;
   for (;;) {
-    Shared candidate;  // may turn out to be the last holder: let go of outside the lock
+    Shared candidate;  // let go of outside the lock
+    std::vector<std::shared_ptr<WeightRun>> lost;
     {
       const std::lock_guard lock(mutex_);
       Kinds& kinds = contents_[run.content];
       for (const Kind& kind : kinds) {
-        if (candidate.run || others.contains(kind.key)) continue;
-        candidate = {kind.key, alive(kind.run)};
+        if (others.size() >= most_compared || others.contains(kind.key)) continue;
+        candidate = {kind.key, kind.run.lock()};
+        if (is_whole(candidate)) break;
+        if (candidate.run) lost.push_back(std::move(candidate.run));
       }
-      if (!candidate.run) return publish(artifact, number, kinds, own);
+      if (!candidate.run) return publish(artifact, run, kinds, own);
     }
     if (candidate.run->holds_the_same_as(*own)) {
       const std::lock_guard lock(mutex_);
-      remember(artifact, number, candidate.key);
+      remember(artifact, run.number, candidate.key);
       return candidate;
     }
     others.insert(candidate.key);
@@ -100,6 +114,7 @@ bool WeightPool::keeps_to_itself(const ArtifactId& artifact) const {
 }
 
 void WeightPool::remember_to_itself(const ArtifactId& artifact) {
+  const AccountScope nobody(nullptr);
   const std::lock_guard lock(mutex_);
   if (to_themselves_.size() >= most_artifacts) to_themselves_.clear();
   to_themselves_.insert(artifact);

@@ -26,14 +26,14 @@ class WeightPool {
     std::shared_ptr<WeightRun> run;
   };
 
-  /// The key that run number `number` of an artifact is likely to have: the one it was proven to have, else that of a
-  /// run in memory that looks the same, else one that nobody has had.
-  [[nodiscard]] std::string likely_key(const ArtifactId& artifact, std::size_t number, const RunPlan& run);
+  /// The key that a run of an artifact is likely to have: the one it was proven to have, else that of a run in memory
+  /// that looks the same, else one that nobody has had.
+  [[nodiscard]] std::string likely_key(const ArtifactId& artifact, const RunPlan& run);
   /// The run in memory that this one was proven to equal before; null when there is none.
-  [[nodiscard]] Shared proven(const ArtifactId& artifact, std::size_t number, const RunPlan& run) const;
-  /// A run in memory that equals `own`, or `own` itself, which others find from now on. Reads both to compare them.
-  [[nodiscard]] Shared share(const ArtifactId& artifact, std::size_t number, const RunPlan& run,
-                             const std::shared_ptr<WeightRun>& own);
+  [[nodiscard]] Shared proven(const ArtifactId& artifact, const RunPlan& run) const;
+  /// A run in memory that equals `own`, or `own` itself, which others find from now on. Reads both to compare them;
+  /// after some that look the same and differ it looks no further.
+  [[nodiscard]] Shared share(const ArtifactId& artifact, const RunPlan& run, const std::shared_ptr<WeightRun>& own);
 
   /// Artifacts whose weights nobody else may hold, as their first load showed.
   [[nodiscard]] bool keeps_to_itself(const ArtifactId& artifact) const;
@@ -42,6 +42,7 @@ class WeightPool {
  private:
   static constexpr std::size_t most_artifacts = 2'048;
   static constexpr std::size_t most_contents = 65'536;
+  static constexpr std::size_t most_compared = 8;
 
   struct Kind {
     std::string key;
@@ -53,7 +54,7 @@ class WeightPool {
   [[nodiscard]] const std::string* key_of(const ArtifactId& artifact, std::size_t number) const;
   void remember(const ArtifactId& artifact, std::size_t number, const std::string& key);
   [[nodiscard]] Kind& unused(Kinds& kinds);
-  [[nodiscard]] Shared publish(const ArtifactId& artifact, std::size_t number, Kinds& kinds,
+  [[nodiscard]] Shared publish(const ArtifactId& artifact, const RunPlan& run, Kinds& kinds,
                                const std::shared_ptr<WeightRun>& own);
   void forget_some();
 
@@ -61,6 +62,7 @@ class WeightPool {
   std::unordered_map<std::string, Kinds> contents_;
   std::map<ArtifactId, std::vector<std::string>> proven_;
   std::set<ArtifactId> to_themselves_;
+  std::size_t forget_at_ = most_contents;
   std::uint64_t made_ = 0;
 };
 

@@ -11,12 +11,12 @@ WeightRun::~WeightRun() {
 
 bool WeightRun::charge_to(MemoryAccount& account) noexcept {
   if (!account.charge(bytes_, BlockKind::tensor)) return false;
-  payer_ = &account;
+  payer_.store(&account);
   return true;
 }
 
 void WeightRun::charge_to_cache() noexcept {
-  if (MemoryAccount* payer = std::exchange(payer_, nullptr)) payer->release(bytes_, BlockKind::tensor);
+  if (MemoryAccount* payer = payer_.exchange(nullptr)) payer->release(bytes_, BlockKind::tensor);
 }
 
 bool WeightRun::holds_the_same_as(const WeightRun& other) const noexcept {

@@ -1,6 +1,7 @@
 // Weights in a map that are held, paid for and given back together, by one model or by several.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <utility>
@@ -13,7 +14,7 @@ namespace mme::loader {
 
 /// One part of a map. Paid for by the account of one load, or by the cache, which then charges it as a segment once for
 /// all that hold it. Goes with its last holder, and its pages with it.
-/// charge_to() and charge_to_cache() before others may hold it; all else from any thread.
+/// Members may be called from any thread.
 class WeightRun {
  public:
   /// `weights`: where they lie in the file, in order; together they are part number `part` of the map.
@@ -40,7 +41,7 @@ class WeightRun {
   const std::size_t part_;
   const std::vector<ByteRange> weights_;
   const std::size_t bytes_;
-  MemoryAccount* payer_ = nullptr;  // lives as long as it pays
+  std::atomic<MemoryAccount*> payer_{nullptr};  // lives as long as it pays
 };
 
 }  // namespace mme::loader

@@ -6,19 +6,19 @@ namespace mme::loader {
 namespace {
 
 constexpr std::uint64_t large = std::uint64_t{256} << 10;
-constexpr std::uint64_t widest_gap = 4096;  // headers of records, and padding
-constexpr std::uint64_t usual_gap = 192;    // at most, for names of usual lengths
+constexpr std::uint64_t widest_gap = 256;  // headers of records and padding, for names of usual lengths
 
-/// Gaps depend on the length of the archive's name, so the widest of the usual ones is charged.
+/// Gaps depend on the length of the archive's name, so the widest is charged.
 std::size_t charge_of(const RunPlan& run, std::uint64_t content) {
   const std::uint64_t page = page_size();
-  const std::uint64_t bytes = content + (run.weights.size() - 1) * usual_gap;
+  const std::uint64_t bytes = content + (run.weights.size() - 1) * widest_gap;
   return (bytes + page - 1) / page * page + page;  // it begins within a page
 }
 
 class Planner {
  public:
-  explicit Planner(const std::vector<WeightRecord>& weights) : weights_(weights) {}
+  Planner(const std::vector<WeightRecord>& weights, bool with_constants)
+      : weights_(weights), with_constants_(with_constants) {}
 
   void add(std::size_t index) {
     const WeightRecord& weight = weights_[index];
@@ -27,7 +27,8 @@ class Planner {
     if (run_.weights.empty()) run_.span.offset = weight.bytes.offset;
     run_.weights.push_back(index);
     run_.span.size = weight.bytes.end() - run_.span.offset;
-    run_.content += std::to_string(weight.bytes.size) + '/' + std::to_string(weight.crc32) + ' ';
+    mix(weight.bytes.size);
+    mix(weight.crc32);
     content_ += weight.bytes.size;
     if (content_ >= large) end();
   }
@@ -41,26 +42,38 @@ class Planner {
   void end() {
     if (run_.weights.empty()) return;
     run_.bytes = charge_of(run_, content_);
+    run_.number = 2 * runs_.size() + (with_constants_ ? 1 : 0);
+    run_.content = std::to_string(hash_);
     runs_.push_back(std::exchange(run_, {}));
     content_ = 0;
+    hash_ = empty_hash;
   }
+
+  /// FNV-1a. Whoever writes a file may make two of them equal: they are compared byte by byte all the same.
+  void mix(std::uint64_t value) {
+    for (int byte = 0; byte < 8; ++byte) hash_ = (hash_ ^ ((value >> (8 * byte)) & 0xff)) * 0x100000001b3U;
+  }
+  static constexpr std::uint64_t empty_hash = 0xcbf29ce484222325U;
 
   const std::vector<WeightRecord>& weights_;
   RunPlan run_;
+  const bool with_constants_;
   std::uint64_t content_ = 0;
+  std::uint64_t hash_ = empty_hash;
   std::vector<RunPlan> runs_;
 };
 
 }  // namespace
 
 std::vector<RunPlan> plan_runs(const ArchivePlan& plan, bool with_constants) {
-  Planner planner(plan.weights);
+  Planner planner(plan.weights, with_constants);
   for (std::size_t i = 0; i < plan.weights.size(); ++i) {
     const WeightRecord& weight = plan.weights[i];
-    const bool wanted = with_constants || !weight.name.starts_with("constants/");
+    const bool wanted = weight.name.starts_with("data/") || (with_constants && weight.name.starts_with("constants/"));
     if (wanted && weight.mappable && weight.bytes.size > 0) planner.add(i);
   }
-  return planner.take();
+  auto runs = planner.take();
+  return runs.size() > most_runs ? std::vector<RunPlan>() : std::move(runs);
 }
 
 }  // namespace mme::loader

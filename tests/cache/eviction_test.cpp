@@ -185,6 +185,28 @@ TEST_CASE("A segment that turns out to be a model's own is claimed by it, and ag
   CHECK(bench.cache().used().total() == 0);
 }
 
+TEST_CASE("What a model shares with a pinned one is counted once when it is asked what can ever fit") {
+  Bench bench(small(100));
+  FakeArtifact artifact;
+  artifact.estimate = {{{"backbone", 40}}, 4};
+  artifact.footprint = {{{"backbone", 40}}, 4, 0};
+  bench.loader.put("base", artifact);
+  bench.loader.put("tuned", artifact);
+  ModelSpec base = spec_of("base");
+  base.settings.pinned = true;
+  bench.load(base);
+  bench.call("tuned");
+  mme::cache::CallRequest large;
+  large.least_bytes = 30;
+  const auto who = bench.acquire(spec_of("tuned"), large);
+  bench.settle();
+  CHECK_FALSE(who->error);
+  bench.end(who);
+  const auto again = bench.load(spec_of("tuned", 1));  // a new version, which shares the backbone as well
+  bench.settle();
+  CHECK_FALSE(again->error);
+}
+
 TEST_CASE("A shared segment is charged once and leaves with its last holder") {
   Bench bench(small(100));
   for (const char* name : {"a", "b"}) {

@@ -128,6 +128,7 @@ TEST_CASE("a model that changes its state changes no sister, whoever comes first
       CHECK(answer(counts) == both(1 + 2 * static_cast<float>(n)));
       CHECK(answer(stays) == both(1));
     }
+    CHECK_FALSE(third->stateless());
     CHECK(answer(*third) == both(3));
   }
 }

@@ -51,9 +51,7 @@ struct OneLoad {
   [[nodiscard]] std::vector<Segment> estimate() {
     std::vector<Segment> segments;
     const auto runs = loader::plan_runs(plan, true);
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-      segments.push_back({pool_->likely_key(artifact, i, runs[i]), runs[i].bytes});
-    }
+    for (const auto& run : runs) segments.push_back({pool_->likely_key(artifact, run), run.bytes});
     return segments;
   }
   [[nodiscard]] std::unique_ptr<WeightLoad> begin(const std::vector<Segment>& held) {
@@ -93,9 +91,12 @@ TEST_CASE("large weights are runs of their own, small neighbours are taken toget
   ArchivePlan holes = plan_of({kib, kib, kib, kib});
   holes.weights[1].mappable = false;
   holes.weights[2].name = "constants/0";
-  CHECK(runs_of(holes, false) == Runs{{0, 3}});
-  holes.weights[3].bytes.offset += std::size_t{1} << 20;
-  CHECK(runs_of(holes) == Runs{{0, 2}, {3}});
+  CHECK(runs_of(holes, false) == Runs{{0}, {3}});  // nobody needs what lies between
+  holes.weights[3].name = "tensors/3";
+  CHECK(runs_of(holes) == Runs{{0}, {2}});
+  holes.weights[3].name = "data/3";
+  holes.weights[3].bytes.offset += 4096;
+  CHECK(runs_of(holes) == Runs{{0}, {2}, {3}});
 }
 
 TEST_CASE("a run is charged the same wherever it lies in a file, and never less than its pages") {
@@ -163,7 +164,7 @@ TEST_CASE("a run goes on as long as anybody holds it, whoever mapped it") {
   auto two = second.begin({});
   CHECK(std::string(two->open(true)).empty());
   CHECK(two->share() == std::vector<std::size_t>{0, 1});
-  CHECK_FALSE(second.fixture.is_mapped());
+  CHECK(mapped_bytes(second.fixture.path(), "Rss") == 0);
   const auto run = two->place(0).run;
   one.reset();
   CHECK(*run->data(0) == std::byte{'a'});
@@ -190,6 +191,33 @@ TEST_CASE("a model that keeps its weights to itself pays for what the cache held
     }
     CHECK(weights->hand_to_cache().empty());
   }
+}
+
+TEST_CASE("the cache is asked with no account current, for everything, and allocates as it likes") {
+  class Cache final : public loader::MemoryGrant {
+   public:
+    bool grow(std::size_t) noexcept override { return true; }
+    void shrink(std::size_t) noexcept override {}
+    void keep(std::size_t) noexcept override {}
+    bool make_private(const Segment& segment) noexcept override {
+      suspended = suspended && loader::current_account() == nullptr;
+      asked.push_back(segment.key);
+      return asked.size() > 1;
+    }
+    std::vector<std::string> asked;
+    bool suspended = true;
+  };
+  WeightPool pool;
+  const ArchivePlan plan = plan_of({300 * kib, 300 * kib, 300 * kib});
+  OneLoad load(pool, content_for(plan, 'a'), plan);
+  const auto cache = std::make_shared<Cache>();
+  WeightLoad weights({*load.file, load.artifact, load.plan, MapPolicy::trusted, *cache, *load.account, pool},
+                     loader::plan_runs(plan, true), load.estimate());
+  const loader::AccountScope scope(load.account.get());
+  CHECK(std::string(weights.open(true)).empty());
+  CHECK_THROWS_AS(weights.keep(), std::bad_alloc);
+  CHECK(cache->suspended);
+  CHECK(cache->asked.size() == 3);  // the second try is to know all of them
 }
 
 TEST_CASE("what the cache holds for runs that do not come to be is room for copies") {
