@@ -10,6 +10,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <memory>
 #include <optional>
+#include <utility>
 
 namespace mme::server {
 namespace {
@@ -91,8 +92,10 @@ class PendingCall : public std::enable_shared_from_this<PendingCall<Completion>>
 
   void end(CallOutcome outcome) {
     if (ended_.exchange(true, std::memory_order_acq_rel)) return;
+    // Taken along: the cache's threads may be the last to hold this, after the caller's context is gone.
+    const auto executor = std::exchange(executor_, {});
     // Always posted: ending from inside start() must not resume the coroutine before it is suspended.
-    asio::post(executor_, [self = this->shared_from_this(), outcome = std::move(outcome)]() mutable {
+    asio::post(executor, [self = this->shared_from_this(), outcome = std::move(outcome)]() mutable {
       self->timer_.reset();
       auto handler = std::move(self->handler_);
       if (auto slot = asio::get_associated_cancellation_slot(handler); slot.is_connected()) slot.clear();

@@ -234,6 +234,7 @@ TEST_CASE("what the cache holds for runs that do not come to be is room for copi
   CHECK_FALSE(load.fixture.is_mapped());
   CHECK_FALSE(weights->place(0).run);
   REQUIRE(load.account->charge(1000 + held[2].bytes, loader::BlockKind::tensor));
+  load.account->release(1000 + held[2].bytes, loader::BlockKind::tensor);
 }
 
 }  // namespace mme::test
