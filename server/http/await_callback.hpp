@@ -1,6 +1,7 @@
 // Waits, in a coroutine, for something that ends by calling back from whichever thread.
 #pragma once
 
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -17,11 +18,19 @@ namespace asio = boost::asio;
 /// its own executor. Cancelling it changes nothing: what `start` was given must not go away before it has called back.
 template <class Value, class Start>
 asio::awaitable<Value> await_callback(Start start) {
-  auto initiate = [start = std::move(start)](auto handler) mutable {
-    auto executor = asio::get_associated_executor(handler);
-    auto shared = std::make_shared<decltype(handler)>(std::move(handler));
-    start([shared, executor](Value value) {
-      asio::post(executor, [shared, value = std::move(value)]() mutable { std::move (*shared)(std::move(value)); });
+  auto initiate = [start = std::move(start)]<class Handler>(Handler handler) mutable {
+    struct State {
+      Handler handler;
+      asio::any_io_executor executor;  // of the caller; taken along, for callbacks may outlive its context
+    };
+    const asio::any_io_executor own = asio::get_associated_executor(handler);
+    auto state = std::make_shared<State>(State{std::move(handler), own});
+    start([state](Value value) {
+      const auto executor = std::exchange(state->executor, {});
+      asio::post(executor, [state, value = std::move(value)]() mutable {
+        auto ready = std::move(state->handler);
+        std::move(ready)(std::move(value));
+      });
     });
   };
   co_return co_await asio::async_initiate<const asio::use_awaitable_t<>&, void(Value)>(std::move(initiate),
