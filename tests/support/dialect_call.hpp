@@ -1,4 +1,4 @@
-// Sends one request through a router without a socket, on an io_context of its own.
+// Sends one request through a router without a socket, on an io_context of the calling thread.
 // Framing, headers of the connection and time-outs are the session's and are not here.
 #pragma once
 
@@ -43,7 +43,9 @@ inline server::asio::awaitable<void> handle_into(const server::Router& router, s
 }
 
 inline Answer call(const server::Router& router, server::Request request) {
-  server::asio::io_context context;
+  // Lives on: a thread that handed the answer over may still be inside post() when run() returns.
+  thread_local server::asio::io_context context;
+  context.restart();
   Answer answer;
   std::exception_ptr escaped;
   server::asio::co_spawn(context, handle_into(router, request, answer),
