@@ -67,7 +67,7 @@ void load() {
   const test::TempDir folder;
   const auto file = folder.path() / "stack.pt";
   save_stack(file, kStackLayers);
-  save_stack(folder.path() / "other.pt", kStackLayers, {.factor = 3});
+  save_stack(folder.path() / "other.pt", kStackLayers, {.factor = 3.01});  // no layer equals another
   save_stack(folder.path() / "common.pt", kStackLayers, {.last_factor = 5});
   const std::vector<char> from(kStackBytes, 'a');
   std::vector<char> to(kStackBytes, 'b');
