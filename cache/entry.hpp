@@ -54,7 +54,7 @@ struct Waiter {
 ///                              ^------- outgrew its estimate, once ---'
 ///
 /// estimating  holds nothing
-/// queued      holds the segments that others hold as well; has a claim, in the order of the claim queue
+/// queued      has a claim, in the order of the claim queue; at its head holds the segments that others hold as well
 /// reading     is charged for its claim, as loading
 /// ready       is charged for its measured footprint; on the recency list; has a model
 /// evicting    out of look-up, charged as draining until the memory is back; the model is with the reaper

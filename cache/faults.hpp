@@ -13,14 +13,15 @@ namespace mme::cache {
 
 /// Each has a test that must turn red: tests/cache/planted_faults.cmake (built with -DMME_PLANTED_FAULTS=ON).
 inline constexpr std::string_view faults[] = {
-    "lease_not_taken",      // a model in use may be evicted
-    "second_load",          // a caller that finds a load under way starts another
-    "most_recent_first",    // victims are taken from the wrong end
-    "wake_up_dropped",      // the end of a lease wakes nobody
-    "draining_uncharged",   // memory on its way out counts as free
-    "grant_not_returned",   // what a grant held stays charged
-    "segment_freed_early",  // a segment's charge ends with its first holder
-    "overdue_off",          // a cold model waits behind a steady stream for ever
+    "lease_not_taken",         // a model in use may be evicted
+    "second_load",             // a caller that finds a load under way starts another
+    "most_recent_first",       // victims are taken from the wrong end
+    "wake_up_dropped",         // the end of a lease wakes nobody
+    "draining_uncharged",      // memory on its way out counts as free
+    "grant_not_returned",      // what a grant held stays charged
+    "segment_freed_early",     // a segment's charge ends with its first holder
+    "segments_held_in_queue",  // a claim keeps room from the one before it
+    "overdue_off",             // a cold model waits behind a steady stream for ever
 };
 
 /// Whether the named defect is planted in this build.

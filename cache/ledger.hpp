@@ -182,6 +182,7 @@ class Ledger {
   [[nodiscard]] Entry* replaced_by(const Entry& entry) const;
   [[nodiscard]] bool never_granted(const Entry& entry) const;
   [[nodiscard]] bool outwaited(const Entry& entry, const Waiter& waiter) const noexcept;
+  bool leave_joined(EntryId id);
   [[nodiscard]] bool overdue(const Entry& head, TimePoint now) const noexcept;
   [[nodiscard]] TimePoint short_since(const Entry& entry) const noexcept;
   [[nodiscard]] bool may_go(const Entry& entry, const Entry* beneficiary) const;

@@ -88,6 +88,8 @@ void Ledger::check_entry(const Entry& entry) const {
   hold_true(entry.unknown <= 1, who + "runs two calls whose peak is unknown");
   hold_true(entry.turn.has_value() == (ready && !entry.waiters.empty()), who + "has waiting calls and no turn");
   hold_true(entry.phase != Phase::queued || entry.claim, who + "is queued without a claim");
+  hold_true(entry.phase != Phase::queued || entry.segments.empty() || entry.id == head_,
+            who + "holds segments while others stand before it");
   hold_true(!entry.claim || entry.phase == Phase::queued || (ready && !entry.waiters.empty()),
             who + "claims for no one");
   hold_true(entry.phase == Phase::reading || entry.claimed == 0, who + "holds a claim and does not read");

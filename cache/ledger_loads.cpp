@@ -269,7 +269,8 @@ void Ledger::memory_back(EntryId id, TimePoint now, Decisions& out) {
   pump(now, out);
 }
 
-/// R3: what others hold is held at once, so that it cannot leave. A segment on its way out cannot be joined.
+/// R3: what others hold is held as soon as a claim is looked at, so that it cannot leave for its own sake. A segment on
+/// its way out cannot be joined.
 void Ledger::join_segments(Entry& entry) {
   entry.joined.resize(entry.estimate.segments.size(), false);
   for (std::size_t i = 0; i < entry.joined.size(); ++i) {

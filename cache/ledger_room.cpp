@@ -88,7 +88,8 @@ std::size_t Ledger::bytes_beside_pinned(const Entry& entry) const {
   }
   std::size_t bytes = entry.estimate.private_bytes;
   for (const loader::Segment& segment : entry.estimate.segments) {
-    bytes += staying.contains(segments_.find(segment.key)) ? 0 : segment.bytes;
+    const bool stays = !staying.empty() && staying.contains(segments_.find(segment.key));
+    bytes += stays ? 0 : segment.bytes;
   }
   return bytes;
 }
@@ -96,14 +97,14 @@ std::size_t Ledger::bytes_beside_pinned(const Entry& entry) const {
 std::size_t Ledger::unheld_bytes(const Entry& entry) const {
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < entry.estimate.segments.size(); ++i) {
-    bytes += entry.joined[i] ? 0 : entry.estimate.segments[i].bytes;
+    bytes += i < entry.joined.size() && entry.joined[i] ? 0 : entry.estimate.segments[i].bytes;
   }
   return bytes;
 }
 
 bool Ledger::waits_for_drain(const Entry& entry) const {
   for (std::size_t i = 0; i < entry.estimate.segments.size(); ++i) {
-    if (!entry.joined[i] && segments_.find(entry.estimate.segments[i].key) != nullptr) {
+    if ((i >= entry.joined.size() || !entry.joined[i]) && segments_.find(entry.estimate.segments[i].key) != nullptr) {
       return true;
     }
   }
@@ -181,6 +182,7 @@ void Ledger::pump(TimePoint now, Decisions& out) {
 bool Ledger::admit(TimePoint now, Decisions& out) {
   Entry* head = nullptr;
   reserved_ = 0;
+  const EntryId before = head_;
   for (auto at = claims_.begin(); at != claims_.end() && head == nullptr;) {
     Entry& entry = *(at++)->second;
     if (refuse_hopeless(entry, now, out)) {
@@ -198,19 +200,34 @@ bool Ledger::admit(TimePoint now, Decisions& out) {
       } else {
         admit_load(entry, now, out);
       }
+    } else {
+      leave_joined(entry.id);
     }
   }
   overdue_ = nullptr;
   head_ = head == nullptr ? 0 : head->id;
+  const bool left = before != head_ && leave_joined(before);
   if (condemned_for_ != head_) {
     pardon();
   }
   if (head == nullptr) {
     short_since_.reset();
-    return false;
+    return left;
   }
   short_since_ = short_since_.value_or(now);
-  return make_room(*head, now, out);
+  return make_room(*head, now, out) || left;
+}
+
+/// A claim that others stand before must hold nothing while it waits: they may need the very room that it would keep.
+/// True when it held something.
+bool Ledger::leave_joined(EntryId id) {
+  const auto found = entries_.find(id);
+  if (fault("segments_held_in_queue") || found == entries_.end() || found->second->phase != Phase::queued ||
+      found->second->segments.empty()) {
+    return false;
+  }
+  drop_segments(*found->second, Holding::loading);
+  return true;
 }
 
 void Ledger::admit_load(Entry& entry, TimePoint now, Decisions& out) {
@@ -247,7 +264,10 @@ bool Ledger::refuse_hopeless(Entry& entry, TimePoint now, Decisions& out) {
     }
     return never;
   }
-  join_segments(entry);
+  const bool its_turn = reading_ < options_.loads_at_once || fault("segments_held_in_queue");
+  if (its_turn || !options_.evicts) {
+    join_segments(entry);
+  }
   const bool never = bytes_beside_pinned(entry) > room_for(&entry);
   const bool not_by_us = !options_.evicts && missing(entry) > static_cast<Signed>(charges_.use().draining);
   if (never || not_by_us) {

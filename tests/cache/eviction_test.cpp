@@ -185,6 +185,34 @@ TEST_CASE("A segment that turns out to be a model's own is claimed by it, and ag
   CHECK(bench.cache().used().total() == 0);
 }
 
+TEST_CASE("A claim that waits behind another keeps none of the room that the other needs") {
+  Bench bench(small(100, 4, 1));
+  for (const char* name : {"a", "b", "c"}) {
+    FakeArtifact artifact;
+    artifact.estimate = {{{"backbone", 50}}, 5};
+    artifact.footprint = {{{"backbone", 50}}, 5, 0};
+    bench.loader.put(name, artifact);
+  }
+  bench.loader.put("large", 90);
+  bench.loader.put("small", 5);
+  bench.call("a");
+  bench.call("b");
+  const auto first = bench.acquire("small");
+  bench.loads.run_one();  // it reads, and is the only one that may
+  const auto large = bench.acquire("large");
+  const auto c = bench.acquire("c");
+  bench.loads.run_at(2);  // c is in the queue before large, which came first
+  bench.loads.run_at(1);
+  bench.loads.run_one();
+  bench.end(first);
+  bench.settle();
+  CHECK(large->runs());
+  bench.end(large);
+  bench.settle();
+  CHECK(c->runs());
+  CHECK(bench.diary.refusals.empty());
+}
+
 TEST_CASE("What a model shares with a pinned one is counted once when it is asked what can ever fit") {
   Bench bench(small(100));
   FakeArtifact artifact;

@@ -20,3 +20,4 @@ planted_fault(draining_uncharged "A victim stays charged until its memory is bac
 planted_fault(grant_not_returned "What outputs still hold stays charged when the lease has ended, until the grant ends")
 planted_fault(segment_freed_early "A shared segment is charged once and leaves with its last holder")
 planted_fault(overdue_off "A cold model gets through a steady stream once its claim is overdue (R6)")
+planted_fault(segments_held_in_queue "A claim that waits behind another keeps none of the room that the other needs")

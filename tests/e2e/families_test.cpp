@@ -155,3 +155,27 @@ TEST_CASE("a family under pressure: the least recently used go, and what the oth
   CHECK(server.metric_sum("mme_models") >= 6);
   CHECK(server.metric_sum("mme_cache_refusals_total") == 0);
 }
+
+TEST_CASE("a family and a large stranger take turns: nobody waits for room that a waiting one keeps") {
+  constexpr int kModels = 8;
+  TempDir repository;
+  install_family(repository.path(), kModels);
+  install(repository.path(), {{"stranger", "big32"}});
+  ServerProcess server(repository.path(), room_for(34 * kMiB, {"threads.loader=2"}));
+  std::atomic<int> right{0}, wrong{0};
+  const auto until = Clock::now() + std::chrono::seconds(rounds(5, 60));
+  together(8, [&](int who) {
+    std::mt19937 random(static_cast<unsigned>(who));
+    auto client = server.client();
+    while (Clock::now() < until) {
+      const int n = static_cast<int>(random() % (kModels + 4));
+      const auto response = infer(client, n < kModels ? name_of(n) : n == kModels ? "stranger" : name_of(n % 4));
+      const bool good = n == kModels ? response.status == 200 : is_right(response, n < kModels ? n : n % 4);
+      ++(good ? right : wrong);
+    }
+  });
+  WARN(right << " right, " << wrong << " not");
+  CHECK(wrong == 0);
+  CHECK(right > 50);
+  CHECK(server.metric_sum("mme_cache_refusals_total") == 0);
+}
