@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "loader/archive_digest.hpp"
+#include "loader/torch/fingerprint.hpp"
 
 namespace mme::loader {
 namespace {
@@ -23,22 +24,6 @@ std::size_t plus(std::size_t a, std::size_t b) {
 bool is_weight(std::string_view record) {
   return record.starts_with("data/") || record.starts_with("constants/") || record.starts_with("tensors/");
 }
-
-/// FNV-1a, over what the directory says of the records that code is made of.
-class Fingerprint {
- public:
-  void add(const ZipEntry& entry, std::string_view record) {
-    for (const char letter : record) mix(static_cast<unsigned char>(letter));
-    for (std::uint64_t value : {entry.size, std::uint64_t{entry.crc32}}) {
-      for (int byte = 0; byte < 8; ++byte) mix(static_cast<unsigned char>(value >> (8 * byte)));
-    }
-  }
-  [[nodiscard]] std::uint64_t value() const noexcept { return value_; }
-
- private:
-  void mix(unsigned char byte) noexcept { value_ = (value_ ^ byte) * 0x100000001b3U; }
-  std::uint64_t value_ = 0xcbf29ce484222325U;
-};
 
 /// Debug records are not read, and hold the author's paths: they say nothing.
 bool is_of_code(std::string_view record) {
@@ -90,7 +75,11 @@ Result<ArchivePlan> plan_archive(const ZipDirectory& directory) {
     const std::string record = entry.name.substr(plan.root.size());
     if (record == "data.pkl" || record == "constants.pkl") plan.pickles.push_back(record);
     if (record.starts_with("code/") && record.ends_with(".py")) plan.code.push_back(record);
-    if (is_of_code(record)) code.add(entry, record);
+    if (is_of_code(record)) {
+      code.add(record);
+      code.add(entry.size);
+      code.add(entry.crc32);
+    }
     if (record.starts_with("constants/")) plan.constant_bytes += entry.size;
     if (record == "data.pkl") plan.object_bytes = grown(entry.size, object_base);
     if (is_weight(record)) {

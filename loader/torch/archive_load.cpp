@@ -72,10 +72,7 @@ class Loading {
       if (auto problem = problem_in_pickle(text_of(reader_, record))) return broken(record + ": " + *problem);
     }
     plain_reason_ = only_plain(load_.plan, reader_);
-    find_code();
-    if (!found_.unit) {
-      if (auto problem = look_over_code()) return broken(*problem);
-    }
+    if (auto problem = find_code()) return broken(*problem);
     read_any();
     if (auto problem = tensor_out_of_bounds(read_.module, found_.unit != nullptr)) return broken(*problem);
     if (!read_.module.find_method("forward")) return broken("it has no forward");
@@ -95,38 +92,44 @@ class Loading {
            load_.plan.constant_bytes <= most_shared_constants;
   }
 
+  /// Texts of the code records, in the order of the plan.
+  std::vector<std::string> read_code() {
+    std::vector<std::string> code;
+    for (const std::string& record : load_.plan.code) {
+      code.push_back(text_of(reader_, record));
+      restores_itself_ = restores_itself_ || code.back().find("__setstate__") != std::string::npos;
+    }
+    return code;
+  }
+
   /// All that compiled code depends on; paid for by the code, which keeps it.
-  std::string code_text() {
+  std::string code_text(const std::vector<std::string>& code) {
     const AccountScope payer(&load_.code_account);
     CodeText text;
-    const auto add = [&](const std::string& record) {
-      const std::string code = text_of(reader_, record);
-      restores_itself_ = restores_itself_ || code.find("__setstate__") != std::string::npos;
-      text.add(record, with_sorted_finals(code));
-    };
     text.add("version", std::to_string(reader_.version()));
     text.add("constants.pkl", text_of(reader_, "constants.pkl"));
     for (const WeightRecord& weight : load_.plan.weights) {
       if (weight.name.starts_with("constants/")) text.add(weight.name, text_of(reader_, weight.name));
     }
-    for (const std::string& record : load_.plan.code) add(record);
+    for (std::size_t i = 0; i < code.size(); ++i) text.add(load_.plan.code[i], with_sorted_finals(code[i]));
     return text.take();
   }
 
-  void find_code() {
-    if (!may_share_code()) return;
-    text_ = code_text();
-    const AccountScope nobody(nullptr);
-    found_ = load_.codes->find(text_, load_.context.stop);
+  /// Among what is compiled already; what is not is looked over. Returns why it must not be compiled.
+  std::optional<std::string> find_code() {
+    const auto code = read_code();
+    if (may_share_code()) {
+      text_ = code_text(code);
+      const AccountScope nobody(nullptr);
+      found_ = load_.codes->find(text_, load_.context.stop);
+    }
+    return found_.unit ? std::nullopt : look_over(code);
   }
 
-  /// What must not be compiled, or not by our reader.
-  std::optional<std::string> look_over_code() {
-    for (const std::string& record : load_.plan.code) {
-      const std::string code = text_of(reader_, record);
-      restores_itself_ = restores_itself_ || code.find("__setstate__") != std::string::npos;
-      if (auto problem = problem_in_code(code)) return problem;
-      if (calls_old_quantized_conv(code)) plain_reason_ = "old quantized convolution";
+  std::optional<std::string> look_over(const std::vector<std::string>& code) {
+    for (const std::string& text : code) {
+      if (auto problem = problem_in_code(text)) return problem;
+      if (calls_old_quantized_conv(text)) plain_reason_ = "old quantized convolution";
     }
     return std::nullopt;
   }
@@ -195,7 +198,8 @@ class Loading {
       weights_.reset();
       return {LoadWay::copied, nothing ? why_nothing_to_map() : "small file"};
     }
-    const std::string why_not = weights_->open(may_share_weights());
+    shares_weights_ = may_share_weights();
+    const std::string why_not = weights_->open(shares_weights_);
     if (!why_not.empty()) {
       weights_.reset();
       return {LoadWay::copied, why_not};
@@ -222,9 +226,8 @@ class Loading {
     changed_ = was_changed();
     if (!weights_ || changed_) return;
     if (writes_state) return let_go_of_file();
-    if (may_share_weights()) {
+    if (shares_weights_) {
       for (const std::size_t weight : weights_->share()) point_to(read_.storages[weight], weights_->place(weight));
-      weights_are_shared_ = true;
     } else {
       weights_->keep();
     }
@@ -303,7 +306,6 @@ class Loading {
                                                 load_.options.step, load_.kept);
     loaded.model->set_way(way_.way, std::move(way_.reason));
     loaded.weights = std::move(weights_);
-    loaded.weights_are_shared = weights_are_shared_;
     return loaded;
   }
 
@@ -318,7 +320,7 @@ class Loading {
   Way way_;
   bool restores_itself_ = false;  // by a __setstate__ in its code
   bool changed_ = false;          // the file, under the load
-  bool weights_are_shared_ = false;
+  bool shares_weights_ = false;   // with whoever has the same, if no call can write to them
 };
 
 }  // namespace

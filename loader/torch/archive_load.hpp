@@ -34,7 +34,6 @@ struct LoadedArchive {
   bool code_is_new = false;              ///< compiled by this load: to be closed, charged and then published
   std::unique_ptr<CodePool::Turn> turn;  ///< until then others wait for it
   std::unique_ptr<WeightLoad> weights;   ///< null: all are copies
-  bool weights_are_shared = false;
 };
 
 /// What libtorch throws ends here. Errors: model_broken; settling: the file is being changed.

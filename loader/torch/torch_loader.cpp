@@ -79,7 +79,7 @@ class Accounts {
 
   void close(LoadedArchive& loaded, const ArchivePlan& plan, CodePool& codes) {
     if (loaded.weights) {  // what the cache charges from now on is no longer the account's
-      auto shared = loaded.weights_are_shared ? loaded.weights->hand_to_cache() : std::vector<Segment>();
+      auto shared = loaded.weights->hand_to_cache();
       loaded.model->set_maps(loaded.weights->maps(), loaded.weights->mapped_bytes(), std::move(shared));
       loaded.weights.reset();
     }

@@ -84,16 +84,16 @@ bool WeightLoad::take_over(Run& run) noexcept {
 }
 
 /// All are asked for before the load ends for want of one: the cache then knows what its second try will take.
-void WeightLoad::take_over_all() {
-  bool all = true;
-  for (const auto& [key, bytes] : std::exchange(held_, {})) all = make_private({key, bytes}) && all;
-  for (Run& run : runs_) all = take_over(run) && all;
-  if (!all) throw std::bad_alloc();
-}
-
 void WeightLoad::take_over_unnamed() {
   bool all = true;
   for (const auto& [key, bytes] : std::exchange(held_, {})) all = make_private({key, bytes}) && all;
+  if (!all) throw std::bad_alloc();
+}
+
+void WeightLoad::take_over_all() {
+  bool all = true;
+  for (Run& run : runs_) all = take_over(run) && all;
+  take_over_unnamed();
   if (!all) throw std::bad_alloc();
 }
 

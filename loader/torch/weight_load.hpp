@@ -51,7 +51,7 @@ class WeightLoad {
   /// Nothing lies in maps after all: the room that the cache holds for them is the load's own, for copies.
   void give_up();
 
-  /// After share(), at the end of the load: the cache charges them from now on, under these keys.
+  /// At the end of the load: the cache charges what is shared from now on, under these keys. None after keep().
   [[nodiscard]] std::vector<Segment> hand_to_cache();
   /// Maps that weights lie in.
   [[nodiscard]] std::vector<std::shared_ptr<WeightMap>> maps() const;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "loader/torch/fingerprint.hpp"
+
 namespace mme::loader {
 namespace {
 
@@ -27,8 +29,8 @@ class Planner {
     if (run_.weights.empty()) run_.span.offset = weight.bytes.offset;
     run_.weights.push_back(index);
     run_.span.size = weight.bytes.end() - run_.span.offset;
-    mix(weight.bytes.size);
-    mix(weight.crc32);
+    hash_.add(weight.bytes.size);
+    hash_.add(weight.crc32);
     content_ += weight.bytes.size;
     if (content_ >= large) end();
   }
@@ -43,23 +45,17 @@ class Planner {
     if (run_.weights.empty()) return;
     run_.bytes = charge_of(run_, content_);
     run_.number = 2 * runs_.size() + (with_constants_ ? 1 : 0);
-    run_.content = std::to_string(hash_);
+    run_.content = std::to_string(hash_.value());
     runs_.push_back(std::exchange(run_, {}));
     content_ = 0;
-    hash_ = empty_hash;
+    hash_ = {};
   }
-
-  /// FNV-1a. Whoever writes a file may make two of them equal: they are compared byte by byte all the same.
-  void mix(std::uint64_t value) {
-    for (int byte = 0; byte < 8; ++byte) hash_ = (hash_ ^ ((value >> (8 * byte)) & 0xff)) * 0x100000001b3U;
-  }
-  static constexpr std::uint64_t empty_hash = 0xcbf29ce484222325U;
 
   const std::vector<WeightRecord>& weights_;
   RunPlan run_;
   const bool with_constants_;
   std::uint64_t content_ = 0;
-  std::uint64_t hash_ = empty_hash;
+  Fingerprint hash_;
   std::vector<RunPlan> runs_;
 };
 

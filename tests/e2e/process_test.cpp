@@ -80,6 +80,21 @@ TEST_CASE("G5: one process and one listening socket, however many models are in 
   CHECK(listening_sockets(server.pid()) == 1);
 }
 
+#if defined(__x86_64__)
+TEST_CASE("OpenBLAS takes kernels of this processor's time, unless the user names others", "[process]") {
+  TempDir repository;
+  const auto blas = [&](const std::map<std::string, std::string>& environment) {
+    ServerProcess server(repository.path(), {}, environment);
+    return events(server, "listening").at(0).value("blas", "");
+  };
+  const std::string found = blas({});
+  if (found.find("OpenBLAS") == std::string::npos) return;
+  const bool is_new = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (is_new) CHECK(found.find("Prescott") == std::string::npos);
+  CHECK(blas({{"OPENBLAS_CORETYPE", "Nehalem"}}).find("Nehalem") != std::string::npos);
+}
+#endif
+
 TEST_CASE("G24: gradients stay off in every call, whatever a model switches on", "[process]") {
   TempDir repository;
   install(repository.path(), {{"grads", "grads"}});
