@@ -6,8 +6,10 @@
 #include <torch/csrc/jit/serialization/import.h>
 
 #include <algorithm>
+#include <iterator>
 #include <new>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -41,6 +43,8 @@ class Adapter final : public caffe2::serialize::ReadAdapterInterface {
   const ArtifactFile& file_;
   const LoadContext& context_;
 };
+
+constexpr const char* may_write_reason = "it may write to its own state";
 
 /// How the weights came in.
 struct Way {
@@ -77,10 +81,12 @@ class Loading {
     if (auto problem = tensor_out_of_bounds(read_.module, found_.unit != nullptr)) return broken(*problem);
     if (!read_.module.find_method("forward")) return broken("it has no forward");
     read_.module.eval();
+    shape_ = shape_of(read_.module._ivalue());
     const WriteReport writes = writes_of(read_.module);
-    const bool holds_of_others = (weights_ && weights_->took_others()) || !may_share_code_that_writes();
-    if (writes.writes_state && holds_of_others) return run_alone();
-    settle_weights(writes.writes_state);
+    const WrittenWeights written = written_weights(writes);
+    const bool may_hurt_others = (written.all && weights_ && weights_->took_others()) || !may_share_code_that_writes();
+    if (writes.writes_state && may_hurt_others) return run_alone();
+    settle_weights(written);
     return finish(writes);
   }
 
@@ -135,16 +141,17 @@ class Loading {
   }
 
   WriteReport writes_of(const torch::jit::Module& module) {
+    const std::vector<at::Tensor> unknown;
+    const auto& tensors = shape_ ? shape_->tensors : unknown;
     if (!found_.unit) {
       const AccountScope payer(&code_payer());  // libtorch keeps what it makes of a graph with the graph
-      return find_writes(module);
+      return find_writes(module, tensors);
     }
-    const auto shape = shape_of(module._ivalue());
-    if (!shape) return find_writes(module);
-    if (auto known = found_.unit->report(*shape)) return *known;
-    WriteReport writes = find_writes(module);
+    if (!shape_) return find_writes(module, tensors);
+    if (auto known = found_.unit->report(shape_->text)) return *known;
+    WriteReport writes = find_writes(module, tensors);
     const AccountScope nobody(nullptr);
-    found_.unit->remember(*shape, writes);
+    found_.unit->remember(shape_->text, writes);
     return writes;
   }
 
@@ -157,8 +164,9 @@ class Loading {
 
   /// Once more, holding nothing together with others.
   Result<LoadedArchive> run_alone() {
-    load_.weights.remember_to_itself(load_.spec.artifact);
+    load_.weights.remember_written(load_.spec.artifact, {true, {}});
     if (weights_) weights_->give_up();
+    shape_.reset();
     read_ = {};
     weights_.reset();
     found_ = {};
@@ -173,11 +181,11 @@ class Loading {
 
   /// What a model's own code restores at load may be changed by it, before anybody knows.
   [[nodiscard]] bool may_share_weights() const {
-    return load_.options.share && load_.options.map == MapPolicy::leased && !restores_itself_ &&
-           !load_.weights.keeps_to_itself(load_.spec.artifact);
+    return load_.options.share && load_.options.map == MapPolicy::leased && !restores_itself_ && !known_written_.all;
   }
 
   [[nodiscard]] const char* why_nothing_to_map() const {
+    if (!known_written_.weights.empty()) return may_write_reason;
     if (load_.plan.weights.empty()) return "no weights";
     if (load_.plan.weights.size() > most_runs) return "too many weights";
     return std::ranges::any_of(load_.plan.weights, &WeightRecord::mappable) ? "all its tensors are part of its code"
@@ -187,12 +195,14 @@ class Loading {
   /// Maps the weights where that is possible and worth it; else says why not.
   Way map_weights() {
     const bool constants_are_code = found_.unit || found_.turn;
-    auto runs = plan_runs(load_.plan, !constants_are_code);
+    known_written_ = load_.weights.written(load_.spec.artifact);
+    const WrittenWeights written = known_written_.all ? WrittenWeights() : known_written_;
+    auto runs = plan_runs(load_.plan, !constants_are_code, written);
     const bool nothing = runs.empty();
     weights_ =
         std::make_unique<WeightLoad>(WeightLoad::Terms{load_.file, load_.spec.artifact, load_.plan, load_.options.map,
                                                        *load_.context.memory, load_.account, load_.weights},
-                                     std::move(runs), std::exchange(load_.context.held_segments, {}));
+                                     std::move(runs), written, std::exchange(load_.context.held_segments, {}));
     if (nothing || load_.file.size() < load_.options.map_from) {
       weights_->give_up();
       weights_.reset();
@@ -208,13 +218,45 @@ class Loading {
     return {LoadWay::mapped, copied > 0 ? std::to_string(copied) + " weights compressed or unaligned" : ""};
   }
 
+  /// Weights of the plan that lie in the memory which calls may write to.
+  [[nodiscard]] WrittenWeights written_weights(const WriteReport& writes) const {
+    if (writes.writes_any) return {true, {}};
+    std::set<const c10::StorageImpl*> storages;
+    for (const std::size_t number : writes.written_tensors) {
+      const at::Tensor& tensor = shape_->tensors.at(number);
+      if (!tensor.has_storage()) return {true, {}};
+      storages.insert(tensor.storage().unsafeGetStorageImpl());
+    }
+    WrittenWeights written;
+    for (std::size_t i = 0; i < read_.storages.size(); ++i) {
+      if (storages.contains(read_.storages[i].unsafeGetStorageImpl())) written.weights.push_back(i);
+    }
+    return written;
+  }
+
   /// A model that writes to its weights could lose a write while its pages are copied out of the file, so that is done
   /// before its first call.
   void let_go_of_file() {
-    load_.weights.remember_to_itself(load_.spec.artifact);  // first: a second try then claims all of it
+    load_.weights.remember_written(load_.spec.artifact, {true, {}});  // first: a second try then claims all of it
     weights_->keep();
     weights_->own_map()->leave_file();
-    way_ = {LoadWay::copied, "it may write to its own state"};
+    way_ = {LoadWay::copied, may_write_reason};
+  }
+
+  /// For the same reason, and so that nobody else sees what a call writes.
+  void copy_written(const WrittenWeights& written) {
+    load_.weights.remember_written(load_.spec.artifact, written);
+    std::vector<std::size_t> mapped;
+    std::ranges::copy_if(written.weights, std::back_inserter(mapped),
+                         [this](std::size_t weight) { return weights_->place(weight).run != nullptr; });
+    weights_->let_go_of(written);
+    for (const std::size_t weight : mapped) make_own(read_.storages[weight]);
+    if (weights_->mapped_bytes() == 0) {
+      way_ = {LoadWay::copied, may_write_reason};
+    } else {
+      way_.reason += (way_.reason.empty() ? "" : ", ") + std::to_string(written.weights.size()) +
+                     (written.weights.size() == 1 ? " weight" : " weights") + " that it may write to";
+    }
   }
 
   [[nodiscard]] bool was_changed() const {
@@ -222,10 +264,11 @@ class Loading {
     return map && (map->detached() || map->lost());
   }
 
-  void settle_weights(bool writes_state) {
+  void settle_weights(const WrittenWeights& written) {
     changed_ = was_changed();
     if (!weights_ || changed_) return;
-    if (writes_state) return let_go_of_file();
+    if (written.all) return let_go_of_file();
+    if (!written.weights.empty()) copy_written(written);
     if (shares_weights_) {
       for (const std::size_t weight : weights_->share()) point_to(read_.storages[weight], weights_->place(weight));
     } else {
@@ -291,7 +334,7 @@ class Loading {
     auto unit = std::make_shared<CodeUnit>(load_.codes, std::move(text_));
     unit->compiled = module._ivalue()->compilation_unit();
     unit->segment = {load_.codes->new_key(), 0, true};
-    if (const auto shape = shape_of(module._ivalue())) unit->remember(*shape, writes);
+    if (shape_) unit->remember(shape_->text, writes);
     return unit;
   }
 
@@ -317,6 +360,8 @@ class Loading {
   CodePool::Found found_;                // both null: code of its own
   std::unique_ptr<WeightLoad> weights_;  // null: all are copied
   ReadModule read_;
+  std::optional<ObjectShape> shape_;  // of its objects; nullopt: it holds what is not looked into
+  WrittenWeights known_written_;      // from an earlier load of the artifact
   Way way_;
   bool restores_itself_ = false;  // by a __setstate__ in its code
   bool changed_ = false;          // the file, under the load

@@ -193,6 +193,12 @@ void point_to(c10::Storage& storage, const WeightPlace& place) {
   storage.set_data_ptr(mapped(place));
 }
 
+void make_own(c10::Storage& storage) {
+  c10::DataPtr copy = c10::GetAllocator(at::kCPU)->allocate(storage.nbytes());
+  std::memcpy(copy.get(), storage.data(), storage.nbytes());
+  storage.set_data_ptr(std::move(copy));
+}
+
 ReadModule read_module(const ArchiveParts& parts) {
   return ModelReader(parts).read();
 }

@@ -33,6 +33,9 @@ struct ReadModule {
 /// A storage's new place, kept by it; only before anybody computes with it.
 void point_to(c10::Storage& storage, const WeightPlace& place);
 
+/// The same for a copy of what it holds, charged to the current account. Throws std::bad_alloc.
+void make_own(c10::Storage& storage);
+
 /// Like torch::jit::load to the CPU, for archives of version 3 and later without model.json and old quantized
 /// convolutions. A storage has the size of its record, whatever the pickle says of it. Throws what libtorch throws, and
 /// whenever the archive is not as expected; runs the model's `__setstate__`.

@@ -5,7 +5,7 @@
 
 #include <cstring>
 #include <unordered_map>
-#include <vector>
+#include <utility>
 
 namespace mme::loader {
 namespace {
@@ -14,14 +14,14 @@ constexpr std::size_t largest_shape = std::size_t{1} << 20;
 
 class ShapeWriter {
  public:
-  std::optional<std::string> write(const c10::IValue& root) {
+  std::optional<ObjectShape> write(const c10::IValue& root) {
     pending_.push_back(root);
     while (!pending_.empty()) {
       const c10::IValue value = std::move(pending_.back());
       pending_.pop_back();
       if (!one(value) || shape_.size() > largest_shape) return std::nullopt;
     }
-    return std::move(shape_);
+    return ObjectShape{std::move(shape_), std::move(tensors_)};
   }
 
  private:
@@ -66,6 +66,7 @@ class ShapeWriter {
   bool tensor(const at::Tensor& value) {
     if (!value.defined()) return number('t', char{0});
     const auto [at, is_new] = seen_.emplace(value.unsafeGetTensorImpl(), seen_.size());
+    if (is_new) tensors_.push_back(value);
     return number(is_new ? 'T' : '=', at->second);
   }
 
@@ -99,11 +100,12 @@ class ShapeWriter {
   std::vector<c10::IValue> pending_;
   std::unordered_map<const void*, std::size_t> seen_;
   std::string shape_;
+  std::vector<at::Tensor> tensors_;
 };
 
 }  // namespace
 
-std::optional<std::string> shape_of(const c10::IValue& root) {
+std::optional<ObjectShape> shape_of(const c10::IValue& root) {
   return ShapeWriter().write(root);
 }
 

@@ -106,6 +106,10 @@ bool may_return_argument(std::string_view name) noexcept {
   return contains(argument_returners, name);
 }
 
+bool points_elsewhere(std::string_view name) noexcept {
+  return name == "aten::set_" || name == "aten::set" || name == "aten::set_data" || name == "aten::swap_";
+}
+
 bool is_foldable(std::string_view name) noexcept {
   return contains(foldable, name);
 }

@@ -20,6 +20,9 @@ enum class HiddenWrite {
 /// True when a result may be an argument, or a view of one, although the schema declares a new tensor.
 [[nodiscard]] bool may_return_argument(std::string_view qualified_name) noexcept;
 
+/// True when a tensor that it writes to may share the memory of another argument afterwards.
+[[nodiscard]] bool points_elsewhere(std::string_view name) noexcept;
+
 /// True for comparisons and logic whose result on known scalars (and None) can be computed ahead of the call.
 [[nodiscard]] bool is_foldable(std::string_view qualified_name) noexcept;
 

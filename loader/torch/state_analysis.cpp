@@ -8,8 +8,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <set>
+#include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "loader/torch/operator_rules.hpp"
 #include "loader/torch/taint.hpp"
@@ -29,27 +32,37 @@ constexpr int deepest_call = 200;
 using Frame = std::unordered_map<const Value*, Taint>;
 
 /// Follows taints through the graph of forward and of everything it calls, from the real object tree.
-/// What is stored in a container or object joins one common `heap_`, and what is read from one may be any of it; the
-/// whole is repeated until the heap no longer grows.
+/// What is stored in a container or object joins one common `heap_`, and what is read from one may be any of it; an
+/// attribute that is set somewhere has no certain value anywhere. The whole is repeated until no more of either is
+/// found.
 class Analysis {
  public:
+  explicit Analysis(const std::vector<at::Tensor>& tensors) : numbers_(tensors) {}
+
   WriteReport run(const jit::Module& module) {
     jit::Function& forward = module.get_method("forward").function();
     const std::size_t count = forward.getSchema().arguments().size() - 1;
     report_.written_arguments.assign(count, false);
     Taint before;
+    std::size_t set_before = 0;
     do {
       before = heap_;
+      set_before = set_attributes_.size();
       std::vector<Taint> arguments(count + 1);
-      arguments[0] = {true, 0, module._ivalue()};
+      arguments[0] = of_state(module._ivalue());
       for (std::size_t i = 0; i < count; ++i) arguments[i + 1].arguments = Taint::bit_of(i);
       static_cast<void>(call(&forward, std::move(arguments)));
-    } while (!is_same(before, heap_) && !report_.writes_state);
+    } while (!report_.writes_any && !(is_same(before, heap_) && set_before == set_attributes_.size()));
+    if (!report_.writes_any) report_.written_tensors = written_.numbers();
     return std::move(report_);
   }
 
  private:
-  void write(const Taint& target, const std::string& how) {
+  /// The same in every call, and the model's own.
+  [[nodiscard]] Taint of_state(const c10::IValue& value) const { return {true, numbers_.in(value), 0, value}; }
+
+  /// The model's own is changed: its tensors' memory only where write() says so.
+  void change(const Taint& target, const std::string& how) {
     if (target.state && !report_.writes_state) {
       report_.writes_state = true;
       report_.reason = how;
@@ -59,10 +72,24 @@ class Analysis {
     }
   }
 
+  /// To the memory of the tensors that it may be.
+  void write(const Taint& target, const std::string& how) {
+    change(target, how);
+    if (!target.state) return;
+    written_.add(target.tensors, SIZE_MAX);
+    report_.writes_any = report_.writes_any || written_.is_any();
+  }
+
+  /// What the model holds may be any other from now on.
+  void write_any(const Taint& target, const std::string& how) {
+    change(target, how);
+    report_.writes_any = report_.writes_any || target.state;
+  }
+
   Taint& at(Frame& frame, const Value* value) { return frame[value]; }
 
   void set(Frame& frame, const Value* value, Taint taint) {
-    if (!carries_memory(*value->type())) taint = {false, 0, std::move(taint.exact)};
+    if (!carries_memory(*value->type())) taint = {false, {}, 0, std::move(taint.exact)};
     frame[value] = std::move(taint);
   }
 
@@ -75,7 +102,7 @@ class Analysis {
   /// Nothing is known of it: it may write to whatever it gets, and return any of that.
   void unknown(const Node* node, Frame& frame) {
     Taint all = join_inputs(node, frame);
-    write(all, node->kind().toQualString());
+    write_any(all, node->kind().toQualString());
     absorb(heap_, all);
     absorb(all, heap_);
     for (const Value* output : node->outputs()) set(frame, output, all);
@@ -100,9 +127,9 @@ class Analysis {
 
   std::vector<Taint> block(const Block* block, Frame& frame) {
     for (const Node* node : block->nodes()) {
-      if (report_.writes_state) break;  // nothing can take that back
+      if (report_.writes_any) break;  // nothing can take that back
       if (++steps_ > most_steps) {
-        report_.writes_state = true;
+        report_.writes_state = report_.writes_any = true;
         report_.reason = "a graph too large to follow";
         break;
       }
@@ -166,18 +193,21 @@ class Analysis {
 
   /// Constants belong to the graph: all calls, and models that share it, see the same one.
   void constant(const Node* node, Frame& frame) {
-    Taint taint;
-    taint.state = true;
-    if (const auto value = jit::toIValue(node->output())) taint.exact = *value;
+    Taint taint{true, StateTensors::any(), 0, std::nullopt};
+    if (const auto value = jit::toIValue(node->output())) taint = of_state(*value);
     set(frame, node->output(), std::move(taint));
   }
 
   void get_attribute(const Node* node, Frame& frame) {
     const Taint& object = at(frame, node->input());
+    const std::string& name = node->s(c10::attr::name);
     Taint taint;
     if (object.exact && object.exact->isObject()) {
-      taint.state = true;
-      taint.exact = object.exact->toObjectRef().getAttr(node->s(c10::attr::name));
+      taint = of_state(object.exact->toObjectRef().getAttr(name));
+      if (set_attributes_.contains(name)) {
+        taint.exact.reset();
+        absorb(taint, heap_);
+      }
     } else {
       absorb(taint, object);
       absorb(taint, heap_);
@@ -186,7 +216,9 @@ class Analysis {
   }
 
   void set_attribute(const Node* node, Frame& frame) {
-    write(at(frame, node->input(0)), "sets attribute " + node->s(c10::attr::name));
+    const Taint& object = at(frame, node->input(0));
+    change(object, "sets attribute " + node->s(c10::attr::name));
+    if (object.state) set_attributes_.insert(node->s(c10::attr::name));
     absorb(heap_, at(frame, node->input(1)));
   }
 
@@ -235,7 +267,7 @@ class Analysis {
     const Block* body = node->blocks()[0];
     std::vector<Taint> carried;
     for (const Value* input : node->inputs().slice(2)) carried.push_back(at(frame, input));
-    for (bool grew = true; grew && !report_.writes_state;) {
+    for (bool grew = true; grew && !report_.writes_any;) {
       grew = false;
       for (std::size_t i = 0; i < carried.size(); ++i) set(frame, body->inputs()[i + 1], carried[i]);
       const std::vector<Taint> after = block(body, frame);
@@ -266,12 +298,20 @@ class Analysis {
     for (std::size_t i = 0; i < std::min(schema.arguments().size(), node->inputs().size()); ++i) {
       const c10::AliasInfo* alias = schema.arguments()[i].alias_info();
       if (alias == nullptr) continue;
-      if (alias->isWrite()) {
-        write(at(frame, node->input(i)), node->kind().toQualString());
-        if (is_container(*node->input(i)->type())) absorb(heap_, join_inputs(node, frame));
-      }
+      if (alias->isWrite()) declared_write(node, node->input(i), frame);
       if (alias->isWildcardAfter()) absorb(heap_, at(frame, node->input(i)));
     }
+  }
+
+  void declared_write(const Node* node, const Value* target, Frame& frame) {
+    const std::string name = node->kind().toQualString();
+    const bool container = is_container(*target->type());
+    if (container || points_elsewhere(name)) {
+      write_any(at(frame, target), name);
+    } else {
+      write(at(frame, target), name);
+    }
+    if (container) absorb(heap_, join_inputs(node, frame));
   }
 
   void hidden_writes(const Node* node, const c10::FunctionSchema& schema, Frame& frame) {
@@ -283,8 +323,9 @@ class Analysis {
       if (is_training_flag(schema.arguments()[i].name()) && exact && exact->isBool() && !exact->toBool()) return;
     }
     for (std::size_t i = 0; i < count; ++i) {
-      const bool written = hidden == HiddenWrite::everything || schema.arguments()[i].name().rfind("running_", 0) == 0;
-      if (written) write(at(frame, node->input(i)), node->kind().toQualString());
+      const Taint& argument = at(frame, node->input(i));
+      if (hidden == HiddenWrite::everything) write_any(argument, node->kind().toQualString());
+      if (schema.arguments()[i].name().rfind("running_", 0) == 0) write(argument, node->kind().toQualString());
     }
   }
 
@@ -322,19 +363,22 @@ class Analysis {
     } catch (const std::exception&) {
       return;  // the call will raise the same
     }
-    if (stack.size() == 1) set(frame, node->output(), {false, 0, stack.front()});
+    if (stack.size() == 1) set(frame, node->output(), {false, {}, 0, stack.front()});
   }
 
+  const TensorNumbers numbers_;
   WriteReport report_;
+  StateTensors written_;
   Taint heap_;
+  std::set<std::string> set_attributes_;
   std::size_t steps_ = 0;
   int depth_ = 0;
 };
 
 }  // namespace
 
-WriteReport find_writes(const torch::jit::Module& module) {
-  return Analysis().run(module);
+WriteReport find_writes(const torch::jit::Module& module, const std::vector<at::Tensor>& tensors) {
+  return Analysis(tensors).run(module);
 }
 
 }  // namespace mme::loader

@@ -8,7 +8,8 @@
 
 namespace mme::loader {
 
-/// `module` must have a forward and be in the mode (eval) that it will be called in.
-[[nodiscard]] WriteReport find_writes(const torch::jit::Module& module);
+/// `module` must have a forward and be in the mode (eval) that it will be called in. `tensors`: those of its shape, see
+/// ObjectShape; a write to any other counts as one to all.
+[[nodiscard]] WriteReport find_writes(const torch::jit::Module& module, const std::vector<at::Tensor>& tensors);
 
 }  // namespace mme::loader

@@ -134,11 +134,14 @@ Estimate TorchLoader::estimate_of(const ArchivePlan& plan, const ModelSpec& spec
   }
   std::size_t copied = plan.weight_bytes;
   const bool maps = options_.map == MapPolicy::leased && spec.artifact.size >= options_.map_from;
-  if (options_.share && maps && !weights_->keeps_to_itself(spec.artifact)) {
-    const auto runs = plan_runs(plan, !shares || plan.constant_bytes > most_shared_constants);
+  const WrittenWeights written = weights_->written(spec.artifact);
+  if (options_.share && maps && !written.all) {
+    const auto runs = plan_runs(plan, !shares || plan.constant_bytes > most_shared_constants, written);
     for (const RunPlan& run : runs) {
       estimate.segments.push_back({weights_->likely_key(spec.artifact, run), run.bytes});
       copied -= std::min<std::size_t>(copied, run.span.size);
+      for (const std::size_t weight : run.weights)
+        copied += written.contains(weight) ? plan.weights[weight].bytes.size : 0;
     }
   }
   estimate.private_bytes = plus(estimate.private_bytes, copied);

@@ -1,6 +1,7 @@
 #include "loader/torch/weight_load.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <new>
 #include <set>
 #include <utility>
@@ -12,13 +13,16 @@ constexpr std::size_t nowhere = SIZE_MAX;
 
 }  // namespace
 
-WeightLoad::WeightLoad(const Terms& terms, std::vector<RunPlan> runs, const std::vector<Segment>& held)
+WeightLoad::WeightLoad(const Terms& terms, std::vector<RunPlan> runs, const WrittenWeights& written,
+                       const std::vector<Segment>& held)
     : terms_(terms), place_of_(terms.plan.weights.size(), {nowhere, 0}) {
   for (const Segment& segment : held) {
     if (!segment.code) held_[segment.key] = segment.bytes;
   }
   for (RunPlan& plan : runs) {
-    for (std::size_t i = 0; i < plan.weights.size(); ++i) place_of_[plan.weights[i]] = {runs_.size(), i};
+    for (std::size_t i = 0; i < plan.weights.size(); ++i) {
+      if (!written.contains(plan.weights[i])) place_of_[plan.weights[i]] = {runs_.size(), i};
+    }
     runs_.push_back({std::move(plan), "", false, false, nullptr});
   }
 }
@@ -97,17 +101,34 @@ void WeightLoad::take_over_all() {
   if (!all) throw std::bad_alloc();
 }
 
+void WeightLoad::let_go_of(const WrittenWeights& written) {
+  bool all = true;
+  for (Run& run : runs_) {
+    if (!run.at || !written.contains_all(run.plan)) continue;
+    if (std::exchange(run.held, false)) {
+      all = make_private({run.key, run.plan.bytes}) && all;
+    } else if (!run.shared) {
+      run.at->uncharge();
+    }
+    run.shared = false;
+    run.at.reset();
+  }
+  if (!all) throw std::bad_alloc();
+  for (const std::size_t weight : written.weights) place_of_[weight] = {nowhere, 0};
+}
+
 std::vector<std::size_t> WeightLoad::share() {
   std::vector<std::size_t> moved;
   for (Run& run : runs_) {
-    if (run.shared) continue;
+    if (run.shared || !run.at) continue;
     WeightPool::Shared found = terms_.pool.share(terms_.artifact, run.plan, run.at);
     if (found.key != run.key && !take_over(run)) throw std::bad_alloc();
     run.key = std::move(found.key);
     run.shared = true;
     if (found.run == run.at) continue;
     run.at = std::move(found.run);
-    moved.insert(moved.end(), run.plan.weights.begin(), run.plan.weights.end());
+    std::ranges::copy_if(run.plan.weights, std::back_inserter(moved),
+                         [&](std::size_t weight) { return place(weight).run != nullptr; });
   }
   return moved;
 }
@@ -131,7 +152,7 @@ std::vector<Segment> WeightLoad::hand_to_cache() {
   std::set<std::string> named;
   for (Run& run : runs_) {
     if (!run.shared) continue;
-    run.at->charge_to_cache();
+    run.at->uncharge();
     if (named.insert(run.key).second) segments.push_back({run.key, run.plan.bytes});
   }
   return segments;

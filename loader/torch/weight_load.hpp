@@ -35,7 +35,9 @@ class WeightLoad {
     MemoryAccount& account;
     WeightPool& pool;
   };
-  WeightLoad(const Terms& terms, std::vector<RunPlan> runs, const std::vector<Segment>& held);
+  /// Of the runs those weights that are `written` have no place: they are to be copied.
+  WeightLoad(const Terms& terms, std::vector<RunPlan> runs, const WrittenWeights& written,
+             const std::vector<Segment>& held);
 
   /// Takes the runs that others hold and that these were proven to equal, if it `may_share`, and maps the rest.
   /// Why nothing is mapped; "" when it is. Throws std::bad_alloc when there is no room.
@@ -44,7 +46,11 @@ class WeightLoad {
   [[nodiscard]] bool took_others() const noexcept { return took_others_; }
   [[nodiscard]] const std::shared_ptr<WeightMap>& own_map() const noexcept { return map_; }
 
-  /// The model only reads: whoever holds equal weights shares them. Returns the weights that lie elsewhere from now on.
+  /// Calls may write to these, so each is to be copied, and then has no place. What runs of nothing else took is room
+  /// for the copies; they go with the storages that lie in them. Throws std::bad_alloc when there is none.
+  void let_go_of(const WrittenWeights& written);
+  /// Nobody writes to them: whoever holds equal weights shares them. Returns the weights that lie elsewhere from now
+  /// on.
   [[nodiscard]] std::vector<std::size_t> share();
   /// The model has them to itself. Throws std::bad_alloc when there is no room for what others go on holding.
   void keep();

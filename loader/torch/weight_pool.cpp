@@ -1,6 +1,7 @@
 #include "loader/torch/weight_pool.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace mme::loader {
@@ -108,16 +109,19 @@ WeightPool::Shared WeightPool::share(const ArtifactId& artifact, const RunPlan& 
   }
 }
 
-bool WeightPool::keeps_to_itself(const ArtifactId& artifact) const {
+WrittenWeights WeightPool::written(const ArtifactId& artifact) const {
   const std::lock_guard lock(mutex_);
-  return to_themselves_.contains(artifact);
+  const auto found = written_.find(artifact);
+  return found == written_.end() ? WrittenWeights{} : found->second;
 }
 
-void WeightPool::remember_to_itself(const ArtifactId& artifact) {
+void WeightPool::remember_written(const ArtifactId& artifact, WrittenWeights written) {
   const AccountScope nobody(nullptr);
   const std::lock_guard lock(mutex_);
-  if (to_themselves_.size() >= most_artifacts) to_themselves_.clear();
-  to_themselves_.insert(artifact);
+  if (written_.size() >= most_artifacts && !written_.contains(artifact)) written_.clear();
+  WrittenWeights& known = written_[artifact];
+  const bool all = known.all || written.all;
+  known = {all, all ? std::vector<std::size_t>() : std::move(written.weights)};
 }
 
 }  // namespace mme::loader

@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -35,9 +34,10 @@ class WeightPool {
   /// after some that look the same and differ it looks no further.
   [[nodiscard]] Shared share(const ArtifactId& artifact, const RunPlan& run, const std::shared_ptr<WeightRun>& own);
 
-  /// Artifacts whose weights nobody else may hold, as their first load showed.
-  [[nodiscard]] bool keeps_to_itself(const ArtifactId& artifact) const;
-  void remember_to_itself(const ArtifactId& artifact);
+  /// What calls may write to of an artifact's weights, as its first load showed; none when that is not known.
+  [[nodiscard]] WrittenWeights written(const ArtifactId& artifact) const;
+  /// Once all, always all.
+  void remember_written(const ArtifactId& artifact, WrittenWeights written);
 
  private:
   static constexpr std::size_t most_artifacts = 2'048;
@@ -61,7 +61,7 @@ class WeightPool {
   mutable std::mutex mutex_;
   std::unordered_map<std::string, Kinds> contents_;
   std::map<ArtifactId, std::vector<std::string>> proven_;
-  std::set<ArtifactId> to_themselves_;
+  std::map<ArtifactId, WrittenWeights> written_;
   std::size_t forget_at_ = most_contents;
   std::uint64_t made_ = 0;
 };

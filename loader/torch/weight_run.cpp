@@ -6,7 +6,7 @@ namespace mme::loader {
 
 WeightRun::~WeightRun() {
   map_->give_back(part_);
-  charge_to_cache();
+  uncharge();
 }
 
 bool WeightRun::charge_to(MemoryAccount& account) noexcept {
@@ -15,7 +15,7 @@ bool WeightRun::charge_to(MemoryAccount& account) noexcept {
   return true;
 }
 
-void WeightRun::charge_to_cache() noexcept {
+void WeightRun::uncharge() noexcept {
   if (MemoryAccount* payer = payer_.exchange(nullptr)) payer->release(bytes_, BlockKind::tensor);
 }
 

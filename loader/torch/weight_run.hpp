@@ -31,7 +31,8 @@ class WeightRun {
 
   /// False: the account refuses the bytes, and says so from then on.
   [[nodiscard]] bool charge_to(MemoryAccount& account) noexcept;
-  void charge_to_cache() noexcept;
+  /// The account pays no more: the cache does from now on, or the run is about to go.
+  void uncharge() noexcept;
 
   /// Compares all bytes.
   [[nodiscard]] bool holds_the_same_as(const WeightRun& other) const noexcept;

@@ -1,5 +1,6 @@
 #include "loader/torch/weight_runs.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "loader/torch/fingerprint.hpp"
@@ -61,7 +62,15 @@ class Planner {
 
 }  // namespace
 
-std::vector<RunPlan> plan_runs(const ArchivePlan& plan, bool with_constants) {
+bool WrittenWeights::contains(std::size_t weight) const {
+  return all || std::ranges::binary_search(weights, weight);
+}
+
+bool WrittenWeights::contains_all(const RunPlan& run) const {
+  return std::ranges::all_of(run.weights, [this](std::size_t weight) { return contains(weight); });
+}
+
+std::vector<RunPlan> plan_runs(const ArchivePlan& plan, bool with_constants, const WrittenWeights& written) {
   Planner planner(plan.weights, with_constants);
   for (std::size_t i = 0; i < plan.weights.size(); ++i) {
     const WeightRecord& weight = plan.weights[i];
@@ -69,6 +78,7 @@ std::vector<RunPlan> plan_runs(const ArchivePlan& plan, bool with_constants) {
     if (wanted && weight.mappable && weight.bytes.size > 0) planner.add(i);
   }
   auto runs = planner.take();
+  std::erase_if(runs, [&](const RunPlan& run) { return written.contains_all(run); });
   return runs.size() > most_runs ? std::vector<RunPlan>() : std::move(runs);
 }
 

@@ -22,8 +22,19 @@ struct RunPlan {
 /// Archives with more are copied: each run is a part of a map, and an entry in the books.
 inline constexpr std::size_t most_runs = 16'384;
 
-/// Of all weights that can be mapped; those of constants/ only `with_constants`. None when there are more than
+/// Weights that calls may write to, so that a model needs them as copies of its own.
+struct WrittenWeights {
+  bool all = false;
+  std::vector<std::size_t> weights;  ///< if not all: indices into ArchivePlan::weights, ascending
+
+  [[nodiscard]] bool contains(std::size_t weight) const;
+  [[nodiscard]] bool contains_all(const RunPlan& run) const;
+};
+
+/// Of all weights that can be mapped; those of constants/ only `with_constants`. Runs of nothing but `written` weights
+/// are left out; others stay whole, to be the same as those of models that only read. None when there are more than
 /// most_runs.
-[[nodiscard]] std::vector<RunPlan> plan_runs(const ArchivePlan& plan, bool with_constants);
+[[nodiscard]] std::vector<RunPlan> plan_runs(const ArchivePlan& plan, bool with_constants,
+                                             const WrittenWeights& written = {});
 
 }  // namespace mme::loader

@@ -3,6 +3,8 @@
 
 #include <c10/core/InferenceMode.h>
 
+#include <fstream>
+
 #include "scripts/demo/module_builder.hpp"
 #include "tests/bench/bench_client.hpp"
 #include "tests/bench/incident_models.hpp"
@@ -27,10 +29,11 @@ bool close(const Answer& found, const Answer& expected) {
   return std::equal(found.begin(), found.end(), expected.begin(), expected.end(), close_to);
 }
 
-/// Writes the fine-tunes: the same backbone, but for the last layer and the head. Their answers to one request.
+/// Writes the fine-tunes: the same backbone, but for the last layer and the head. Their answers to one request. Those
+/// that count keep the number of their calls in a buffer.
 class FineTunes {
  public:
-  explicit FineTunes(const std::filesystem::path& folder) : model_(mme::models::new_module("Tuned")) {
+  FineTunes(const std::filesystem::path& folder, bool count) : model_(mme::models::new_module("Tuned")) {
     const torch::NoGradGuard no_grad;
     torch::manual_seed(3);
     std::string source = "def forward(self, x):\n";
@@ -40,6 +43,8 @@ class FineTunes {
       source += "    x = torch.relu(torch.mm(x, self." + name + "))\n";
     }
     mme::models::add_parameter(model_, "head", torch::randn({kBackboneWidth, 4}));
+    model_.register_buffer("calls", torch::zeros({1}));
+    if (count) source += "    self.calls.add_(1)\n";
     mme::models::define(model_, source + "    return torch.mm(x, self.head)\n");
     for (int number = 0; number < kFineTunes; ++number) write(folder, number);
     for (torch::Tensor weight : model_.parameters()) weight.normal_(0, kSpreadOfLayer);
@@ -76,7 +81,15 @@ class FineTunes {
   std::vector<Answer> answers_;
 };
 
-void measure(const std::filesystem::path& folder, const FineTunes& tunes, int count) {
+double page_tables(pid_t pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmPTE:")) return std::stod(line.substr(6)) * 1024;
+  }
+  return 0;
+}
+
+void measure(const std::filesystem::path& folder, const FineTunes& tunes, int count, const char* what) {
   // All of them fit even when nothing is shared, so that the row says by how much too much they take.
   test::ServerProcess server(folder, test::set({"cache.memory_budget=4GiB"}));
   spread(server, 4, 40, [](test::HttpClient& client, int) { must_answer(client, "toucher", row_of(1)); });
@@ -87,6 +100,7 @@ void measure(const std::filesystem::path& folder, const FineTunes& tunes, int co
   test::unload(admin, "stranger");
   std::this_thread::sleep_for(300ms);
   const std::size_t base = test::proportional_bytes(server.pid());
+  const double tables_before = page_tables(server.pid());
   std::atomic<int> wrong{0};
   const std::string body = row_of(kBackboneWidth);
   spread(server, 4, 2 * count, [&](test::HttpClient& client, int turn) {
@@ -99,20 +113,24 @@ void measure(const std::filesystem::path& folder, const FineTunes& tunes, int co
   const double limit = static_cast<double>(unique_weight_bytes(files)) / kMegabyte;
   const double goal = 1.02 * limit + 0.1 * count;
   const double ours = static_cast<double>(test::proportional_bytes(server.pid()) - base) / kMegabyte;
-  print_row("sharing: " + std::to_string(count) + " fine-tunes", "MB", limit, single(ours), goal, "1.02 x + 0.1 each");
-  std::printf("  %.0f in memory, %.0f evictions, shared_saved %.0f MB, %d wrong answers%s\n",
+  print_row("sharing: " + std::to_string(count) + what, "MB", limit, single(ours), goal, "1.02 x + 0.1 each");
+  std::printf("  %.0f in memory, %.0f evictions, shared_saved %.0f MB, page tables %.0f kB each, %d wrong answers%s\n",
               server.metric("mme_models{state=\"ready\"}"), server.metric_sum("mme_cache_evictions_total") - 2,
-              server.metric("mme_memory_shared_saved_bytes") / kMegabyte, wrong.load(),
+              server.metric("mme_memory_shared_saved_bytes") / kMegabyte,
+              (page_tables(server.pid()) - tables_before) / 1e3 / count, wrong.load(),
               tunes.all_differ() ? "" : ", some fine-tunes answer alike");
 }
 
 }  // namespace
 
 void sharing() {
-  const test::TempDir folder;
-  const FineTunes tunes(folder.path());
-  save_toucher(folder.path() / "toucher.pt");
-  for (const int count : {kFew, kFineTunes}) measure(folder.path(), tunes, count);
+  for (const bool counting : {false, true}) {
+    const test::TempDir folder;
+    const FineTunes tunes(folder.path(), counting);
+    save_toucher(folder.path() / "toucher.pt");
+    if (!counting) measure(folder.path(), tunes, kFew, " fine-tunes");
+    measure(folder.path(), tunes, kFineTunes, counting ? " that count calls" : " fine-tunes");
+  }
 }
 
 }  // namespace mme::bench

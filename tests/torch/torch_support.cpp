@@ -39,6 +39,10 @@ ModuleBuilder& ModuleBuilder::buffer(const std::string& name, loader::Shape shap
   impl_->module.register_buffer(name, at::full(shape, value));
   return *this;
 }
+ModuleBuilder& ModuleBuilder::row_of(const std::string& buffer, const std::string& name) {
+  impl_->module.register_buffer(name, impl_->module.attr(buffer).toTensor()[0]);
+  return *this;
+}
 ModuleBuilder& ModuleBuilder::identity(const std::string& name, std::int64_t size) {
   impl_->module.register_parameter(name, at::eye(size), false);
   return *this;

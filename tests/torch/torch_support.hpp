@@ -25,6 +25,8 @@ class ModuleBuilder {
 
   ModuleBuilder& parameter(const std::string& name, loader::Shape shape, float value = 1);
   ModuleBuilder& buffer(const std::string& name, loader::Shape shape, float value = 0);
+  /// A buffer that is the first row of another: both lie in one storage.
+  ModuleBuilder& row_of(const std::string& buffer, const std::string& name);
   ModuleBuilder& identity(const std::string& name, std::int64_t size);
   ModuleBuilder& flag(const std::string& name, bool value);
   ModuleBuilder& integer(const std::string& name, std::int64_t value);

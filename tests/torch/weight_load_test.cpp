@@ -3,6 +3,7 @@
 
 #include <map>
 #include <new>
+#include <set>
 #include <string>
 
 #include "tests/support/catch.hpp"
@@ -19,6 +20,7 @@ using loader::Segment;
 using loader::WeightLoad;
 using loader::WeightPool;
 using loader::WeightRecord;
+using loader::WrittenWeights;
 
 constexpr std::size_t kib = 1024;
 
@@ -54,10 +56,11 @@ struct OneLoad {
     for (const auto& run : runs) segments.push_back({pool_->likely_key(artifact, run), run.bytes});
     return segments;
   }
-  [[nodiscard]] std::unique_ptr<WeightLoad> begin(const std::vector<Segment>& held) {
+  [[nodiscard]] std::unique_ptr<WeightLoad> begin(const std::vector<Segment>& held,
+                                                  const WrittenWeights& written = {}) {
     return std::make_unique<WeightLoad>(
         WeightLoad::Terms{*file, artifact, plan, MapPolicy::trusted, *grant, *account, *pool_},
-        loader::plan_runs(plan, true), held);
+        loader::plan_runs(plan, true, written), written, held);
   }
   [[nodiscard]] std::size_t paid() const { return account->bytes().tensors; }
 
@@ -193,6 +196,57 @@ TEST_CASE("a model that keeps its weights to itself pays for what the cache held
   }
 }
 
+TEST_CASE("runs of nothing but written weights are not planned, others stay whole") {
+  const ArchivePlan plan = plan_of({300 * kib, kib, 2 * kib, 300 * kib});
+  const auto content = loader::plan_runs(plan, true)[1].content;
+  const auto runs = loader::plan_runs(plan, true, {false, {0, 1}});
+  REQUIRE(runs.size() == 2);
+  CHECK(runs[0].weights == std::vector<std::size_t>{1, 2});
+  CHECK(runs[0].content == content);
+  CHECK(runs[0].number == loader::plan_runs(plan, true)[1].number);
+  CHECK(loader::plan_runs(plan, true, {false, {1, 2}}).size() == 2);
+  CHECK(loader::plan_runs(plan, true, {true, {}}).empty());
+}
+
+TEST_CASE("written weights have no place, and what was held for them alone is room for copies") {
+  WeightPool pool;
+  const ArchivePlan plan = plan_of({300 * kib, kib, 2 * kib});
+  const WrittenWeights written{false, {0, 1}};
+  OneLoad reader(pool, content_for(plan, 'a'), plan);
+  const auto reads = reader.begin({});
+  CHECK(std::string(reads->open(true)).empty());
+  CHECK(reads->share().empty());
+  const auto shared = reads->hand_to_cache();
+
+  OneLoad writer(pool, content_for(plan, 'a'), plan);
+  for (const bool known : {false, true}) {
+    for (const bool held : {false, true}) {
+      CAPTURE(known, held);
+      const auto named = held ? writer.estimate() : std::vector<Segment>();
+      const std::size_t before = writer.grant->held();
+      const auto writes = writer.begin(named, known ? written : WrittenWeights());
+      CHECK(std::string(writes->open(true)).empty());
+      CHECK((writes->place(0).run != nullptr) != known);
+      CHECK((writes->place(1).run != nullptr) != known);
+      writes->let_go_of(written);
+      CHECK_FALSE(writes->place(0).run);
+      CHECK_FALSE(writes->place(1).run);
+      for (const std::size_t moved : writes->share()) CHECK(moved == 2);
+      CHECK(writes->place(2).run == reads->place(2).run);
+      if (held) CHECK(writer.grant->held() - before >= named[0].bytes);
+      const auto segments = writes->hand_to_cache();
+      REQUIRE(segments.size() == 1);
+      CHECK(segments[0].key == shared[1].key);
+      CHECK(writer.paid() == 0);
+    }
+  }
+  OneLoad poor(pool, content_for(plan, 'a'), plan, 100 * kib);
+  const auto writes = poor.begin(poor.estimate());
+  CHECK(std::string(writes->open(true)).empty());
+  CHECK_THROWS_AS(writes->let_go_of(written), std::bad_alloc);
+  CHECK(poor.account->refused());
+}
+
 TEST_CASE("the cache is asked with no account current, for everything, and allocates as it likes") {
   class Cache final : public loader::MemoryGrant {
    public:
@@ -212,7 +266,7 @@ TEST_CASE("the cache is asked with no account current, for everything, and alloc
   OneLoad load(pool, content_for(plan, 'a'), plan);
   const auto cache = std::make_shared<Cache>();
   WeightLoad weights({*load.file, load.artifact, load.plan, MapPolicy::trusted, *cache, *load.account, pool},
-                     loader::plan_runs(plan, true), load.estimate());
+                     loader::plan_runs(plan, true), {}, load.estimate());
   const loader::AccountScope scope(load.account.get());
   CHECK(std::string(weights.open(true)).empty());
   CHECK_THROWS_AS(weights.keep(), std::bad_alloc);

@@ -110,7 +110,7 @@ TEST_CASE("a run is paid for by its load, then by the cache, and its pages go wi
   CHECK(first->holds_the_same_as(*second));
   *second->data(0) = std::byte{'b'};
   CHECK_FALSE(first->holds_the_same_as(*second));
-  first->charge_to_cache();
+  first->uncharge();
   CHECK(account->close_load(std::make_shared<loader::KeptBytes>()).tensors == 2 * page);
   account.reset();
   CHECK(MemoryAccount::live() == before + 1);

@@ -1,0 +1,200 @@
+// Models that write to some of their weights: those are their own, the others are held together with whoever has the
+// same.
+#include <fstream>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "loader/torch/torch_loader.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/torch/torch_support.hpp"
+
+namespace mme::test {
+namespace {
+
+using loader::LoadWay;
+using loader::TorchLoader;
+
+constexpr std::size_t mebi = std::size_t{1} << 20;
+const loader::Shape large{256, 1024};  // 1 MiB: a run of its own
+
+std::set<std::string> weight_keys(const loader::Model& model) {
+  std::set<std::string> keys;
+  for (const loader::Segment& segment : model.footprint().segments) {
+    if (!segment.code) keys.insert(segment.key);
+  }
+  return keys;
+}
+
+/// Three large tensors, w b c, a view of b, and what decides which code runs.
+loader::ModelSpec save_with(ModelDirectory& directory, const std::string& body) {
+  ModuleBuilder module;
+  module.parameter("w", large, 1).buffer("b", large, 2).buffer("c", large, 4).row_of("b", "row");
+  module.tensor_list("list", 2).integer("count", 0).flag("on", true);
+  return directory.save(
+      module.define("def helper(self, y):\n  return y.add_(1)\n"
+                    "def forward(self, x):\n  " +
+                    body + "\n  return x + self.w[0, :2] + self.b[0, :2] + self.c[0, :2] + self.count\n"));
+}
+
+/// Reads one of the tensors, all of it.
+loader::ModelSpec save_reader(ModelDirectory& directory, float value) {
+  return directory.save(ModuleBuilder()
+                            .buffer("t", large, value)
+                            .define("def forward(self, x):\n  return x + self.t.min() + self.t.max()\n"));
+}
+
+std::vector<float> answer_of(loader::Model& model) {
+  const auto outputs = call(model, {{"x", floats({2}, {0, 0})}});
+  if (!outputs) FAIL(outputs.error().message);
+  return values_of(outputs.value()[0].tensor);
+}
+
+/// Models that read w, b and c, and which of them another one holds together with these.
+class Readers {
+ public:
+  Readers(ModelDirectory& directory, const TorchLoader& torch) {
+    for (const auto& [name, value] : std::map<std::string, float>{{"w", 1}, {"b", 2}, {"c", 4}}) {
+      models_[name] = load_with(torch, save_reader(directory, value));
+      values_[name] = value;
+    }
+  }
+  [[nodiscard]] std::string shared_with(const loader::Model& model) const {
+    std::string names;
+    for (const char* name : {"w", "b", "c"}) {
+      for (const std::string& key : weight_keys(*models_.at(name)))
+        names += weight_keys(model).count(key) > 0 ? name : "";
+    }
+    return names;
+  }
+  void check_unchanged() {
+    for (const auto& [name, model] : models_) {
+      CAPTURE(name);
+      CHECK(answer_of(*model) == std::vector<float>{2 * values_[name], 2 * values_[name]});
+    }
+  }
+  [[nodiscard]] bool leases_work() const {
+    if (models_.at("w")->footprint().way_reason != "no read lease") return true;
+    WARN("no read leases on this file system");
+    return false;
+  }
+
+ private:
+  std::map<std::string, std::unique_ptr<loader::Model>> models_;
+  std::map<std::string, float> values_;
+};
+
+struct Row {
+  std::string body;
+  std::string shared;  ///< by a model with that body
+};
+
+}  // namespace
+
+TEST_CASE("a model shares all weights but those that it may write to, and no other sees what it writes") {
+  const Row row = GENERATE(values<Row>({
+      // nothing in memory that is the model's
+      {"y = x", "wbc"},
+      {"self.count = self.count + 1", "wbc"},
+      {"self.c = self.b + 1", "wbc"},
+      // one tensor: whole, in part, through views and functions
+      {"self.b.add_(1)", "wc"},
+      {"self.b[0, :2].add_(1)", "wc"},
+      {"self.b.narrow(0, self.count % 4, 1).add_(1)\n  self.count = self.count + 1", "wc"},
+      {"self.row.add_(1)", "wc"},
+      {"self.helper(self.c)", "wb"},
+      {"torch.mul(self.w, self.b, out=self.c)", "wb"},
+      {"self.w += 1", "bc"},
+      {"if self.on:\n    self.b.add_(1)", "wc"},
+      {"if not self.on:\n    self.b.add_(1)", "wbc"},
+      // one or the other
+      {"y = self.b if bool(x.sum() >= 0) else self.c\n  y.add_(1)", "w"},
+      {"y = self.b\n  for i in range(3):\n    y.add_(1)\n    y = self.c", "w"},
+      {"for t in [self.b, self.c]:\n    t.add_(1)", "w"},
+      {"l: List[Tensor] = []\n  l.append(self.w)\n  l[0].add_(1)\n  self.b.add_(1)", "c"},
+      {"torch.batch_norm(torch.ones([2, 262144]), None, None, self.b.view([-1]), self.c.view([-1]), True, 0.1, 0.1, "
+       "False)",
+       "w"},
+      // what one call leaves decides what the next one writes to
+      {"self.c = self.b\n  self.c.add_(1)", "w"},
+      {"self.c.add_(1)\n  self.c = self.b", "w"},
+      {"if self.on:\n    self.c.add_(1)\n  else:\n    self.b.add_(1)\n  self.on = not self.on", "w"},
+      {"if self.count > 1:\n    self.w.add_(1)\n  self.count = self.count + 1", "bc"},
+      // nobody can tell
+      {"self.c.set_(self.b)\n  self.c.add_(1)", ""},
+      {"self.list.append(self.b)\n  self.list[-1].add_(1)", ""},
+      {"self.list[0] = self.w\n  self.list[0].add_(1)", ""},
+  }));
+  CAPTURE(row.body);
+  ModelDirectory directory;
+  const TorchLoader torch;
+  Readers readers(directory, torch);
+  if (!readers.leases_work()) return;
+  const auto spec = save_with(directory, row.body), sister = save_with(directory, row.body);
+  loader::LoaderOptions alone_options;
+  alone_options.share = false;
+  for (const auto& each : {spec, spec, sister, sister}) {  // new code, known weights, known code, both
+    const auto alone = load(each, alone_options);
+    const auto model = load_with(torch, each);
+    CHECK(readers.shared_with(*model) == row.shared);
+    for (int calls = 0; calls < 4; ++calls) CHECK(answer_of(*model) == answer_of(*alone));
+    readers.check_unchanged();
+    const std::size_t own = 3 - row.shared.size();
+    CHECK(model->footprint().private_bytes >= own * mebi);
+    CHECK(model->footprint().private_bytes < own * mebi + mebi / 2);
+    CHECK((model->footprint().way == LoadWay::mapped) == (own < 3));
+    const auto estimate = torch.estimate(each);  // known by now
+    CHECK(estimate->private_bytes >= own * mebi);
+    CHECK(estimate->private_bytes < own * mebi + mebi / 2);
+  }
+}
+
+TEST_CASE("writers of one architecture share the backbone that both only read") {
+  ModelDirectory directory;
+  const TorchLoader torch;
+  const auto one = load_with(torch, save_with(directory, "self.b.add_(1)"));
+  const auto two = load_with(torch, save_with(directory, "self.b.add_(1)"));
+  if (one->footprint().way_reason == "no read lease") return;
+  CHECK(one->footprint().way_reason == "1 weight that it may write to");
+  CHECK_FALSE(one->stateless());
+  CHECK(weight_keys(*one) == weight_keys(*two));
+  CHECK(answer_of(*one) == std::vector<float>{8, 8});
+  CHECK(answer_of(*one) == std::vector<float>{9, 9});
+  CHECK(answer_of(*two) == std::vector<float>{8, 8});
+}
+
+TEST_CASE("what a model wrote stays when its file is changed under it") {
+  ModelDirectory directory;
+  for (const bool again : {false, true}) {
+    const TorchLoader torch;
+    const auto spec = save_with(directory, "self.b.add_(1)");
+    if (again) static_cast<void>(load_with(torch, spec));
+    const auto model = load_with(torch, spec);
+    CHECK(answer_of(*model) == std::vector<float>{8, 8});
+    std::ofstream(spec.artifact.path, std::ios::binary) << std::string(4 * mebi, 'z');
+    CHECK(answer_of(*model) == std::vector<float>{9, 9});
+  }
+}
+
+TEST_CASE("a weight that is copied because it is written takes no room twice") {
+  ModelDirectory directory;
+  const auto spec =
+      directory.save(ModuleBuilder()
+                         .parameter("w", large, 1)
+                         .buffer("b", {2048, 1024}, 2)
+                         .define("def forward(self, x):\n  self.b.add_(1)\n  return x + self.w[0, :2]\n"));
+  const TorchLoader torch;
+  for (int turn = 0; turn < 2; ++turn) {
+    loader::LoadContext context;
+    const auto grant = std::make_shared<CountingGrant>(9 * mebi, 10 * mebi);
+    context.memory = grant;
+    context.granted_bytes = 9 * mebi;
+    const auto model = torch.load(spec, context);
+    REQUIRE(model.has_value());
+    CHECK((*model)->footprint().private_bytes >= 8 * mebi);
+  }
+}
+
+}  // namespace mme::test
