@@ -17,7 +17,7 @@ namespace {
 using loader::LoadWay;
 using loader::TorchLoader;
 
-constexpr std::size_t mebi = std::size_t{1} << 20;
+constexpr std::size_t large_bytes = std::size_t{1} << 20;
 const loader::Shape large{256, 1024};  // 1 MiB: a run of its own
 
 std::set<std::string> weight_keys(const loader::Model& model) {
@@ -142,12 +142,12 @@ TEST_CASE("a model shares all weights but those that it may write to, and no oth
     for (int calls = 0; calls < 4; ++calls) CHECK(answer_of(*model) == answer_of(*alone));
     readers.check_unchanged();
     const std::size_t own = 3 - row.shared.size();
-    CHECK(model->footprint().private_bytes >= own * mebi);
-    CHECK(model->footprint().private_bytes < own * mebi + mebi / 2);
+    CHECK(model->footprint().private_bytes >= own * large_bytes);
+    CHECK(model->footprint().private_bytes < own * large_bytes + large_bytes / 2);
     CHECK((model->footprint().way == LoadWay::mapped) == (own < 3));
     const auto estimate = torch.estimate(each);  // known by now
-    CHECK(estimate->private_bytes >= own * mebi);
-    CHECK(estimate->private_bytes < own * mebi + mebi / 2);
+    CHECK(estimate->private_bytes >= own * large_bytes);
+    CHECK(estimate->private_bytes < own * large_bytes + large_bytes / 2);
   }
 }
 
@@ -173,7 +173,7 @@ TEST_CASE("what a model wrote stays when its file is changed under it") {
     if (again) static_cast<void>(load_with(torch, spec));
     const auto model = load_with(torch, spec);
     CHECK(answer_of(*model) == std::vector<float>{8, 8});
-    std::ofstream(spec.artifact.path, std::ios::binary) << std::string(4 * mebi, 'z');
+    std::ofstream(spec.artifact.path, std::ios::binary) << std::string(4 * large_bytes, 'z');
     CHECK(answer_of(*model) == std::vector<float>{9, 9});
   }
 }
@@ -188,12 +188,12 @@ TEST_CASE("a weight that is copied because it is written takes no room twice") {
   const TorchLoader torch;
   for (int turn = 0; turn < 2; ++turn) {
     loader::LoadContext context;
-    const auto grant = std::make_shared<CountingGrant>(9 * mebi, 10 * mebi);
+    const auto grant = std::make_shared<CountingGrant>(9 * large_bytes, 10 * large_bytes);
     context.memory = grant;
-    context.granted_bytes = 9 * mebi;
+    context.granted_bytes = 9 * large_bytes;
     const auto model = torch.load(spec, context);
     REQUIRE(model.has_value());
-    CHECK((*model)->footprint().private_bytes >= 8 * mebi);
+    CHECK((*model)->footprint().private_bytes >= 8 * large_bytes);
   }
 }
 
