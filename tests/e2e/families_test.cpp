@@ -1,7 +1,10 @@
 // Fine-tunes of one backbone cost one backbone: what they have in common is held once, and nobody sees it.
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <numeric>
 #include <random>
 
 #include "tests/e2e/memory_watch.hpp"
@@ -139,6 +142,43 @@ TEST_CASE(
   CHECK(refused == 0);
   CHECK(right > 100);
   CHECK(watch.kinds() <= static_cast<double>(unique * 13 / 10 + 4 * kMiB));
+}
+
+TEST_CASE("models that count their calls hold the backbone with those that only read it, and each counts for itself") {
+  constexpr int kModels = 4;
+  TempDir repository;
+  install_family(repository.path(), kModels);
+  for (int n = 0; n < kModels; ++n) install(repository.path(), {{"counting-" + std::to_string(n), "counting"}});
+  ServerProcess server(repository.path(), room_for(kBackbone + kModels * kOwn + 3 * kMiB));
+  std::array<std::vector<int>, kModels> counts;
+  std::mutex mutex;
+  std::atomic<int> wrong{0};
+  together(4, [&](int who) {
+    auto client = server.client();
+    for (int i = 0; i < 10 * kModels; ++i) {
+      const int n = (i + who) % kModels;
+      const Json answer = infer(client, "counting-" + std::to_string(n)).json();
+      {
+        const std::lock_guard lock(mutex);
+        counts.at(static_cast<std::size_t>(n)).push_back(answer["outputs"][0]["data"][0].get<int>() - 4);
+      }
+      wrong += is_right(infer(client, name_of(n)), n) ? 0 : 1;
+    }
+  });
+  CHECK(wrong == 0);
+  for (auto& of_one : counts) {
+    std::ranges::sort(of_one);
+    std::vector<int> expected(40);
+    std::iota(expected.begin(), expected.end(), 1);
+    CHECK(of_one == expected);
+  }
+  auto client = server.client();
+  const Json entry = entry_of(client.get("/status").json(), "counting-1");
+  if (!maps_files(entry)) return;
+  CHECK(entry["loaded_reason"] == "1 weight that it may write to");
+  CHECK(entry["shared_bytes"] >= kBackbone);
+  CHECK(entry["unique_bytes"] < 128 * 1024);
+  CHECK(server.metric_sum("mme_cache_evictions_total") == 0);
 }
 
 TEST_CASE("a family under pressure: the least recently used go, and what the others need stays") {

@@ -15,7 +15,7 @@ inline constexpr float kLayerMark = 22222.25F;
 inline constexpr float kHeadMark = 11111.75F;
 
 /// Models with weights: big1, big32, big64 (that many MiB; `x` becomes x + 1), with `with_big256` also big256; mlp;
-/// tuned.
+/// tuned; counting.
 void make_weighted_models(const std::filesystem::path& folder, bool with_big256);
 
 /// Models that load or run slowly, endlessly, hugely, or that touch files.

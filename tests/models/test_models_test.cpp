@@ -59,14 +59,14 @@ bool same(const c10::IValue& value, std::vector<float> expected) {
 }  // namespace
 
 TEST_CASE("every model that scenarios name is made") {
-  const std::string names[] = {"echo",    "add1",       "two",     "nan",       "boom",   "loop",     "print",
-                               "scalar",  "empty",      "transp",  "none",      "pyint",  "str",      "bool",
-                               "i64",     "f16",        "bf16",    "cplx",      "tuple",  "list",     "dict",
-                               "nested",  "liststr",    "instr",   "state",     "slow",   "spin32",   "growslow32",
-                               "grow32",  "growfail32", "hugeout", "peak1g",    "ver1",   "ver2",     "big1",
-                               "big32",   "big64",      "mlp",     "tuned",     "opt",    "tlist",    "tdict",
-                               "scalars", "zero",       "rand",    "trunc",     "segv",   "slowload", "wr",
-                               "rd",      "wrload",     "pyfloat", "statedict", "pybool", "growload", "loopload"};
+  const std::string names[] = {
+      "echo",       "add1",     "two",        "nan",      "boom",    "loop",  "print",  "scalar",  "empty",
+      "transp",     "none",     "pyint",      "str",      "bool",    "i64",   "f16",    "bf16",    "cplx",
+      "tuple",      "list",     "dict",       "nested",   "liststr", "instr", "state",  "slow",    "spin32",
+      "growslow32", "grow32",   "growfail32", "hugeout",  "peak1g",  "ver1",  "ver2",   "big1",    "big32",
+      "big64",      "mlp",      "tuned",      "counting", "opt",     "tlist", "tdict",  "scalars", "zero",
+      "rand",       "trunc",    "segv",       "slowload", "wr",      "rd",    "wrload", "pyfloat", "statedict",
+      "pybool",     "growload", "loopload"};
   for (const std::string& name : names) {
     INFO(name);
     CHECK(fs::is_regular_file(kit() / (name + ".pt")));

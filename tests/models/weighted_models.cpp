@@ -45,16 +45,20 @@ void make_mlp(const std::filesystem::path& folder) {
   save(module, folder / "mlp.pt");
 }
 
-/// A fine-tune: 8 MiB of backbone, a layer of 512 KiB and a head. Tests make others of it by writing over the marks
-/// with which the layer and the head begin: x becomes x + head + layer's mark + 3.
-void make_tuned(const std::filesystem::path& folder) {
+void add_backbone(jit::Module& module) {
   torch::manual_seed(2);
-  jit::Module module = new_module("M");
   for (const char* name : {"first", "second"}) {
     torch::Tensor backbone = torch::rand({4 * kFloatsPerMiB});
     backbone[0] = 1.5;
     add_parameter(module, name, backbone);
   }
+}
+
+/// A fine-tune: 8 MiB of backbone, a layer of 512 KiB and a head. Tests make others of it by writing over the marks
+/// with which the layer and the head begin: x becomes x + head + layer's mark + 3.
+void make_tuned(const std::filesystem::path& folder) {
+  jit::Module module = new_module("M");
+  add_backbone(module);
   torch::Tensor layer = torch::rand({kFloatsPerMiB / 2});
   layer[0] = kLayerMark;
   add_parameter(module, "layer", layer);
@@ -62,6 +66,17 @@ void make_tuned(const std::filesystem::path& folder) {
   define(module,
          "def forward(self, x):\n    return x + self.head + self.layer[:1] + self.first[:1] + self.second[:1]\n");
   save(module, folder / "tuned.pt");
+}
+
+/// The backbone of `tuned`, and a buffer that counts calls: x becomes x + 3 + their number.
+void make_counting(const std::filesystem::path& folder) {
+  jit::Module module = new_module("M");
+  add_backbone(module);
+  module.register_buffer("calls", torch::zeros({1}));
+  define(module,
+         "def forward(self, x):\n    self.calls.add_(1)\n"
+         "    return x + self.calls + self.first[:1] + self.second[:1]\n");
+  save(module, folder / "counting.pt");
 }
 
 }  // namespace
@@ -72,6 +87,7 @@ void make_weighted_models(const std::filesystem::path& folder, bool with_big256)
   if (with_big256) make_big(folder, 256);
   make_mlp(folder);
   make_tuned(folder);
+  make_counting(folder);
 }
 
 void make_twins(const std::filesystem::path& folder, const std::string& stem, int count) {
