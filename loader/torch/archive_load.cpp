@@ -85,7 +85,7 @@ class Loading {
     const WriteReport writes = writes_of(read_.module);
     const WrittenWeights written = written_weights(writes);
     const bool may_hurt_others = (written.all && weights_ && weights_->took_others()) || !may_share_code_that_writes();
-    if (writes.writes_state && may_hurt_others) return run_alone();
+    if (writes.writes_state && may_hurt_others) return run_alone(written.all);
     settle_weights(written);
     return finish(writes);
   }
@@ -94,7 +94,7 @@ class Loading {
   // --- code
 
   [[nodiscard]] bool may_share_code() const {
-    return load_.options.share && !load_.spec.settings.optimize && plain_reason_.empty() &&
+    return load_.options.share && !load_.own_code && !load_.spec.settings.optimize && plain_reason_.empty() &&
            load_.plan.constant_bytes <= most_shared_constants;
   }
 
@@ -141,6 +141,8 @@ class Loading {
   }
 
   WriteReport writes_of(const torch::jit::Module& module) {
+    // Known from an earlier load; or a call wrote where no write was seen.
+    if (known_written_.all || load_.codes->mistrusts(text_)) return {true, true, {}, {}, "it wrote before"};
     const std::vector<at::Tensor> unknown;
     const auto& tensors = shape_ ? shape_->tensors : unknown;
     if (!found_.unit) {
@@ -162,18 +164,16 @@ class Loading {
     return !(found_.unit || found_.turn) || load_.plan.constant_bytes == 0;
   }
 
-  /// Once more, holding nothing together with others.
-  Result<LoadedArchive> run_alone() {
-    load_.weights.remember_written(load_.spec.artifact, {true, {}});
+  /// Once more, with code and, if it `writes_any` of them, weights of its own.
+  Result<LoadedArchive> run_alone(bool writes_any) {
+    if (writes_any) load_.weights.remember_written(load_.spec.artifact, {true, {}});
     if (weights_) weights_->give_up();
     shape_.reset();
     read_ = {};
     weights_.reset();
     found_ = {};
-    LoaderOptions alone = load_.options;
-    alone.share = false;
-    const ArchiveLoad again{load_.file,  load_.plan,    load_.spec,    load_.context, alone,
-                            load_.codes, load_.weights, load_.account, load_.kept,    load_.code_account};
+    ArchiveLoad again = load_;
+    again.own_code = true;
     return Loading(again).run();
   }
 
@@ -270,6 +270,7 @@ class Loading {
     if (written.all) return let_go_of_file();
     if (!written.weights.empty()) copy_written(written);
     if (shares_weights_) {
+      if (weights_->own_map()) weights_->own_map()->seal();
       for (const std::size_t weight : weights_->share()) point_to(read_.storages[weight], weights_->place(weight));
     } else {
       weights_->keep();

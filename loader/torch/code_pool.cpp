@@ -36,6 +36,13 @@ void CodeUnit::remember(const std::string& shape, const WriteReport& report) {
   if (reports_.size() < most_reports) reports_.emplace(shape, report);
 }
 
+void CodeUnit::mistrust() {
+  const std::lock_guard lock(pool_->mutex_);
+  auto& mistrusted = pool_->mistrusted_;
+  if (mistrusted.size() >= CodePool::most_mistrusted) mistrusted.clear();
+  mistrusted.insert(text_);
+}
+
 CodePool::Turn::~Turn() {
   pool_->end_turn(text_);
 }
@@ -64,6 +71,11 @@ CodePool::Found CodePool::find(const std::string& text, const std::stop_token& s
 std::string CodePool::new_key() {
   const std::lock_guard lock(mutex_);
   return "code:" + std::to_string(++made_);
+}
+
+bool CodePool::mistrusts(const std::string& text) const {
+  const std::lock_guard lock(mutex_);
+  return mistrusted_.contains(text);
 }
 
 void CodePool::publish(const std::shared_ptr<CodeUnit>& unit) {

@@ -50,6 +50,8 @@ class CodeUnit {
 
   /// The credit of the code: what calls left in it and what went since.
   [[nodiscard]] const std::shared_ptr<KeptBytes>& kept() const noexcept { return kept_; }
+  /// A call wrote to what the report said that none does.
+  void mistrust();
   /// Whether a call has run: until then what a call leaves behind are plans, also when its model keeps state.
   [[nodiscard]] bool warm() const noexcept { return warm_.load(std::memory_order_relaxed); }
   void set_warm() noexcept { warm_.store(true, std::memory_order_relaxed); }
@@ -91,6 +93,8 @@ class CodePool {
   [[nodiscard]] Found find(const std::string& text, const std::stop_token& stop);
   /// A segment key that no other code has or had.
   [[nodiscard]] std::string new_key();
+  /// Of code whose report was wrong once, none is believed again.
+  [[nodiscard]] bool mistrusts(const std::string& text) const;
   /// From now on others find it.
   void publish(const std::shared_ptr<CodeUnit>& unit);
 
@@ -100,6 +104,8 @@ class CodePool {
 
  private:
   friend class CodeUnit;
+  static constexpr std::size_t most_mistrusted = 256;
+
   void forget(const CodeUnit& unit) noexcept;
   void end_turn(const std::string& text) noexcept;
   [[nodiscard]] std::shared_ptr<CodeUnit> alive(std::string_view text) const;
@@ -109,6 +115,7 @@ class CodePool {
   std::unordered_map<std::string_view, std::pair<const CodeUnit*, std::weak_ptr<CodeUnit>>> units_;  // keys lie in them
   std::set<std::string, std::less<>> compiling_;
   std::unordered_map<std::uint64_t, CodeUnit*> guesses_;  // units leave before they die
+  std::set<std::string> mistrusted_;
   std::uint64_t made_ = 0;
 };
 

@@ -175,6 +175,9 @@ Result<std::unique_ptr<Model>> TorchLoader::load(const ModelSpec& spec, LoadCont
     accounts.close_failed();
     return error;
   }
+  (*loaded).model->on_unseen_write([pool = weights_, artifact = spec.artifact] {
+    pool->remember_written(artifact, {true, {}});
+  });
   context.peak_bytes = accounts.model().peak();
   accounts.close(*loaded, plan, *codes_);
   return std::unique_ptr<Model>(std::move(loaded->model));

@@ -15,14 +15,7 @@
 #include "loader/torch/torch_runtime.hpp"
 
 namespace mme::loader {
-namespace {
-
-/// Whoever calls again names the new file, which is another artifact.
-Error cut_short() {
-  return fail(ErrorCode::settling, "the model file was cut short while the model was in use");
-}
-
-}  // namespace
+namespace {}  // namespace
 
 TorchModel::TorchModel(torch::jit::Module module, const WriteReport& writes, bool optimize, std::size_t step,
                        std::shared_ptr<KeptBytes> kept)
@@ -35,7 +28,7 @@ TorchModel::TorchModel(torch::jit::Module module, const WriteReport& writes, boo
       step_(step),
       kept_(std::move(kept)) {
   // A stateful model may keep what it is given, and write to it in a later call.
-  if (!stateless_) std::fill(copied_arguments_.begin(), copied_arguments_.end(), true);
+  if (!stateless_) copied_arguments_.assign(forward_.function().getSchema().arguments().size() - 1, true);
 }
 
 void TorchModel::set_way(LoadWay way, std::string reason) {
@@ -54,6 +47,23 @@ bool TorchModel::lost() const noexcept {
   return std::ranges::any_of(maps_, [](const auto& map) { return map->lost(); });
 }
 
+/// Whoever calls again names the new file, which is another artifact, or gets the model loaded anew. `call`: null
+/// before there is one.
+Error TorchModel::gone(const MemoryAccount* call) const {
+  if (call != nullptr && std::ranges::any_of(maps_, [&](const auto& map) { return map->may_be_written_by(*call); })) {
+    if (wrote_) wrote_();
+    if (code_) code_->mistrust();
+  }
+  const bool written = std::ranges::any_of(maps_, [](const auto& map) { return map->written(); });
+  return fail(ErrorCode::settling, written
+                                       ? "the model's weights were written to while it was in use; it is loaded again"
+                                       : "the model file was cut short while the model was in use");
+}
+
+void TorchModel::on_unseen_write(std::function<void()> wrote) {
+  wrote_ = std::move(wrote);
+}
+
 void TorchModel::share_code(std::shared_ptr<CodeUnit> code) {
   footprint_.segments.push_back(code->segment);
   code_ = std::move(code);
@@ -70,7 +80,7 @@ Result<TensorMap> TorchModel::infer(const TensorMap& inputs, CallContext& contex
   if (!bound) return bound.error();
   if (Clock::now() >= context.deadline)
     return fail(ErrorCode::deadline_exceeded, "the deadline passed before the call");
-  if (lost()) return cut_short();
+  if (lost()) return gone(nullptr);
   const auto call = MemoryAccount::open(context.memory, context.granted_bytes, step_);
   const auto outputs = MemoryAccount::open_for_outputs(context.memory);
   auto result = run(inputs, *bound, *call, *outputs);
@@ -80,7 +90,7 @@ Result<TensorMap> TorchModel::infer(const TensorMap& inputs, CallContext& contex
   const bool refused = call->refused() || outputs->refused();
   close(*call, result.has_value());
   // Last of all: what was computed from pages that are gone looks like any other answer.
-  if (lost()) return cut_short();
+  if (lost()) return gone(call.get());
   if (refused) return fail(ErrorCode::activations, "the call needs more memory than there is room for");
   return result;
 }

@@ -4,6 +4,7 @@
 
 #include <torch/csrc/jit/api/module.h>
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -34,6 +35,9 @@ class TorchModel final : public Model {
   /// The maps that weights lie in, and how much of them; `shared`: as segments of the cache.
   void set_maps(std::vector<std::shared_ptr<WeightMap>> maps, std::size_t bytes, std::vector<Segment> shared);
   void set_bytes(std::size_t tensors, std::size_t code);
+  /// `wrote` is called when a call of it wrote to weights that it was thought to read only; from any thread, maybe
+  /// often.
+  void on_unseen_write(std::function<void()> wrote);
   /// The code that it runs, when others may run it too; kept as long as the model.
   void share_code(std::shared_ptr<CodeUnit> code);
 
@@ -45,6 +49,7 @@ class TorchModel final : public Model {
 
   void close(MemoryAccount& call, bool succeeded) noexcept;
   [[nodiscard]] bool lost() const noexcept;
+  [[nodiscard]] Error gone(const MemoryAccount* call) const;
 
   std::shared_ptr<CodeUnit> code_;  // null: its code is its own
   torch::jit::Module module_;
@@ -57,6 +62,7 @@ class TorchModel final : public Model {
   const bool optimize_;
   const std::size_t step_;
   std::shared_ptr<KeptBytes> kept_;
+  std::function<void()> wrote_;
 };
 
 }  // namespace mme::loader

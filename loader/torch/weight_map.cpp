@@ -29,10 +29,11 @@ void bring_in(const std::byte* begin, std::size_t size) noexcept {
 }
 
 /// The same bytes at the same addresses, in memory of our own. Whoever reads them meanwhile sees the one or the other.
-bool replace_by_copy(std::byte* begin, std::size_t size) noexcept {
+bool replace_by_copy(std::byte* begin, std::size_t size, bool sealed) noexcept {
   void* copy = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (copy == MAP_FAILED) return false;
   std::memcpy(copy, begin, size);
+  if (sealed) mprotect(copy, size, PROT_READ);
   if (mremap(copy, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, begin) != MAP_FAILED) return true;
   munmap(copy, size);
   return false;
@@ -176,6 +177,12 @@ void WeightMap::detach() noexcept {
   detached_.store(true, std::memory_order_release);
 }
 
+void WeightMap::seal() noexcept {
+  const std::lock_guard lock(mutex_);
+  sealed_ = true;
+  watch_->seal();
+}
+
 void WeightMap::leave_file() noexcept {
   detach();
   lease_.reset();
@@ -192,7 +199,7 @@ bool WeightMap::copy_pages() noexcept {
     if (gap > 0) empty(at(end), gap);
     for (std::size_t done = 0; done < range.size; done += portion) {
       const std::size_t size = std::min<std::size_t>(portion, range.size - done);
-      if (!replace_by_copy(at(range.offset + done), size)) return false;
+      if (!replace_by_copy(at(range.offset + done), size, sealed_ && watch_->sealed())) return false;
     }
     end = range.end();
   }

@@ -12,8 +12,8 @@
 
 #include "loader/torch/artifact_file.hpp"
 #include "loader/torch/file_lease.hpp"
-#include "loader/torch/lost_pages.hpp"
 #include "loader/torch/page_ranges.hpp"
+#include "loader/torch/watched_map.hpp"
 
 namespace mme::loader {
 
@@ -54,13 +54,23 @@ class WeightMap {
   /// When there is no memory for that, the map is lost().
   void detach() noexcept;
 
+  /// Calls may only read it from now on. A write all the same is let through, and makes the map lost() before anything
+  /// computed with it is passed on. Before anybody else sees the map.
+  void seal() noexcept;
+
   /// Detaches for good: no lease, no descriptor. Only before anybody else sees the map.
   void leave_file() noexcept;
 
   [[nodiscard]] bool detached() const noexcept { return detached_.load(std::memory_order_acquire); }
-  /// The file was cut short and zeros stand for what is gone: nothing that was computed since may be passed on.
+  /// The file was cut short and zeros stand for what is gone, or a call wrote to it although it was sealed: nothing
+  /// that was computed since may be passed on.
   [[nodiscard]] bool lost() const noexcept {
-    return lost_.load(std::memory_order_acquire) || (watch_ && watch_->lost());
+    return lost_.load(std::memory_order_acquire) || (watch_ && watch_->lost()) || written();
+  }
+  [[nodiscard]] bool written() const noexcept { return watch_ && watch_->written(); }
+  /// Whether a call wrote, and that of this account may have been it: it was, or nobody knows whose it was.
+  [[nodiscard]] bool may_be_written_by(const MemoryAccount& call) const noexcept {
+    return written() && (watch_->writer() == &call || watch_->writer() == nullptr);
   }
   /// Bytes of the pages that are left.
   [[nodiscard]] std::size_t bytes() const;
@@ -89,6 +99,7 @@ class WeightMap {
   int descriptor_ = -1;        // the lease and the watch need it
   std::byte* base_ = nullptr;  // set once, before anybody else sees the map
   mutable std::mutex mutex_;   // held while pages are mapped, copied, read in or given back
+  bool sealed_ = false;        // guarded by mutex_
   std::atomic<bool> detached_{false};
   std::atomic<bool> lost_{false};
   std::unique_ptr<WatchedMap> watch_;

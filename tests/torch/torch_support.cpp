@@ -2,6 +2,9 @@
 
 #include <caffe2/serialize/inline_container.h>
 #include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/frontend/resolver.h>
+#include <torch/csrc/jit/frontend/sugared_value.h>
+#include <torch/library.h>
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -20,6 +23,30 @@
 namespace mme::test {
 
 using loader::Tensor;
+
+/// Writes to its argument, and its schema says nothing of it.
+TORCH_LIBRARY(mme_test, library) {
+  library.def("silent_add(Tensor x) -> Tensor", [](const at::Tensor& x) {
+    at::Tensor same = x.alias();
+    same.add_(1);
+    return same.clone();
+  });
+}
+
+namespace {
+
+/// What TorchScript knows, and `silent_add`.
+class TestResolver final : public torch::jit::Resolver {
+ public:
+  std::shared_ptr<torch::jit::SugaredValue> resolveValue(const std::string& name, torch::jit::GraphFunction& function,
+                                                         const torch::jit::SourceRange& where) override {
+    if (name != "silent_add") return torch::jit::nativeResolver()->resolveValue(name, function, where);
+    return std::make_shared<torch::jit::BuiltinFunction>(c10::Symbol::fromQualString("mme_test::silent_add"),
+                                                         c10::nullopt);
+  }
+};
+
+}  // namespace
 
 struct ModuleBuilder::Impl {
   torch::jit::Module module{"M", std::make_shared<torch::jit::CompilationUnit>(), true};
@@ -76,7 +103,7 @@ ModuleBuilder& ModuleBuilder::child(const std::string& name, const ModuleBuilder
   return *this;
 }
 ModuleBuilder& ModuleBuilder::define(const std::string& source) {
-  impl_->module.define(source);
+  impl_->module.define(source, std::make_shared<TestResolver>());
   return *this;
 }
 ModuleBuilder& ModuleBuilder::freeze() {

@@ -34,6 +34,7 @@ class ModuleBuilder {
   ModuleBuilder& tensor_list(const std::string& name, std::size_t count);
   ModuleBuilder& tensor_dict(const std::string& name, const std::string& key);
   ModuleBuilder& child(const std::string& name, const ModuleBuilder& module);
+  /// May call `silent_add(x)`, an operator that adds 1 in place and does not say so.
   ModuleBuilder& define(const std::string& source);
   /// Puts its weights into its code, as torch.jit.freeze does.
   ModuleBuilder& freeze();

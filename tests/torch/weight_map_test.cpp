@@ -133,6 +133,38 @@ TEST_CASE("a run that there is no room for is not paid for") {
   CHECK(account->bytes().tensors == 0);
 }
 
+TEST_CASE("a write to a sealed map is let through, told, and its account known") {
+  const std::size_t page = loader::page_size();
+  const auto account = MemoryAccount::open(std::make_shared<CountingGrant>(), 0, 1);
+  const auto other = MemoryAccount::open(std::make_shared<CountingGrant>(), 0, 1);
+  for (const bool known : {true, false}) {
+    for (const bool detached : {false, true}) {
+      const FileFixture fixture(std::string(8 * page, 'a'));
+      const auto file = fixture.open();
+      const auto map = WeightMap::make(*file, {{0, 2 * page}, {4 * page, 4 * page}}, MapPolicy::trusted).map;
+      const auto neighbour = WeightMap::make(*file, {{0, 8 * page}}, MapPolicy::trusted).map;
+      map->seal();
+      neighbour->seal();
+      std::stop_source stop;
+      CHECK(map->prefault(stop.get_token()));
+      if (detached) map->detach();
+      CHECK(*map->at(5 * page) == std::byte{'a'});
+      CHECK_FALSE(map->lost());
+      {
+        const loader::AccountScope scope(known ? account.get() : nullptr);
+        for (std::size_t at = 4 * page; at < 8 * page; at += page) *map->at(at) = std::byte{'b'};
+      }
+      CHECK(*map->at(5 * page) == std::byte{'b'});
+      CHECK(map->lost());
+      CHECK(map->written());
+      CHECK(map->may_be_written_by(*account));
+      CHECK(map->may_be_written_by(*other) != known);
+      CHECK_FALSE(neighbour->lost());
+      CHECK(*neighbour->at(5 * page) == std::byte{'a'});
+    }
+  }
+}
+
 TEST_CASE("prefault brings every page in and copies none") {
   const std::size_t page = loader::page_size();
   const FileFixture fixture(std::string(512 * page, 'a'));

@@ -1,10 +1,12 @@
 // Models that write to some of their weights: those are their own, the others are held together with whoever has the
 // same.
+#include <atomic>
 #include <fstream>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "loader/torch/torch_loader.hpp"
@@ -55,9 +57,10 @@ std::vector<float> answer_of(loader::Model& model) {
 /// Models that read w, b and c, and which of them another one holds together with these.
 class Readers {
  public:
-  Readers(ModelDirectory& directory, const TorchLoader& torch) {
+  Readers(ModelDirectory& directory, const TorchLoader& torch) : torch_(torch) {
     for (const auto& [name, value] : std::map<std::string, float>{{"w", 1}, {"b", 2}, {"c", 4}}) {
-      models_[name] = load_with(torch, save_reader(directory, value));
+      specs_[name] = save_reader(directory, value);
+      models_[name] = load_with(torch, specs_[name]);
       values_[name] = value;
     }
   }
@@ -75,6 +78,20 @@ class Readers {
       CHECK(answer_of(*model) == std::vector<float>{2 * values_[name], 2 * values_[name]});
     }
   }
+  [[nodiscard]] std::string unusable() const {
+    std::string names;
+    for (const char* name : {"w", "b", "c"}) names += models_.at(name)->usable() ? "" : name;
+    return names;
+  }
+  [[nodiscard]] loader::ErrorCode error_of(const std::string& name) {
+    return call(*models_.at(name), {{"x", floats({2}, {0, 0})}}).error().code;
+  }
+  void load_again() {
+    for (auto& [name, model] : models_) {
+      model.reset();
+      model = load_with(torch_, specs_.at(name));
+    }
+  }
   [[nodiscard]] bool leases_work() const {
     if (models_.at("w")->footprint().way_reason != "no read lease") return true;
     WARN("no read leases on this file system");
@@ -82,6 +99,8 @@ class Readers {
   }
 
  private:
+  const TorchLoader& torch_;
+  std::map<std::string, loader::ModelSpec> specs_;
   std::map<std::string, std::unique_ptr<loader::Model>> models_;
   std::map<std::string, float> values_;
 };
@@ -194,6 +213,76 @@ TEST_CASE("a weight that is copied because it is written takes no room twice") {
     const auto model = torch.load(spec, context);
     REQUIRE(model.has_value());
     CHECK((*model)->footprint().private_bytes >= 8 * large_bytes);
+  }
+}
+
+TEST_CASE("a write that nobody saw coming is known before anybody answers with what it changed") {
+  ModelDirectory directory;
+  const TorchLoader torch;
+  Readers readers(directory, torch);
+  if (!readers.leases_work()) return;
+  const auto silent = [&] {
+    return directory.save(ModuleBuilder()
+                              .parameter("w", large, 1)
+                              .buffer("b", large, 2)
+                              .define("def forward(self, x):\n"
+                                      "  if bool(x.sum() > 0):\n    x = x + 0 * silent_add(self.b)[0, :2]\n"
+                                      "  return x + self.w[0, :2] + self.b[0, :2]\n"));
+  };
+  const auto one = silent(), sister = silent();
+  const auto x = [](float value) { return loader::TensorMap{{"x", floats({2}, {value, value})}}; };
+  {
+    const auto model = load_with(torch, one);
+    CHECK(model->stateless());
+    CHECK(readers.shared_with(*model) == "wb");
+    CHECK(values_of(call(*model, x(0)).value()[0].tensor) == std::vector<float>{3, 3});
+    for (int again = 0; again < 2; ++again) {
+      const auto answer = call(*model, x(1));
+      REQUIRE(answer.has_error());
+      CHECK(answer.error().code == loader::ErrorCode::settling);
+      CHECK(answer.error().message == "the model's weights were written to while it was in use; it is loaded again");
+    }
+    CHECK_FALSE(model->usable());
+    CHECK(readers.unusable() == "b");
+    CHECK(readers.error_of("b") == loader::ErrorCode::settling);
+  }
+  readers.load_again();
+  readers.check_unchanged();
+  for (const auto& spec : {one, sister}) {  // neither the model nor its code is believed again
+    const auto model = load_with(torch, spec);
+    CHECK_FALSE(model->stateless());
+    CHECK(readers.shared_with(*model).empty());
+    for (float n = 1; n <= 3; ++n) {
+      CHECK(values_of(call(*model, x(1)).value()[0].tensor) == std::vector<float>{4 + n, 4 + n});
+    }
+    CHECK(model->usable());
+  }
+  readers.check_unchanged();
+  CHECK(readers.unusable().empty());
+}
+
+TEST_CASE("calls that run while another one writes unseen answer right or not at all") {
+  ModelDirectory directory;
+  const auto reading = save_reader(directory, 2);
+  const auto writing = directory.save(
+      ModuleBuilder().buffer("b", large, 2).define("def forward(self, x):\n  return silent_add(self.b)\n"));
+  for (int round = 0; round < 10; ++round) {
+    const TorchLoader torch;
+    const auto reader = load_with(torch, reading);
+    const auto writer = load_with(torch, writing);
+    std::atomic<int> wrong{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 2; ++t) {
+      threads.emplace_back([&] {
+        for (int n = 0; n < 50; ++n) {
+          const auto answer = call(*reader, {{"x", floats({2}, {0, 0})}});
+          if (answer && values_of(answer.value()[0].tensor) != std::vector<float>{4, 4}) ++wrong;
+        }
+      });
+    }
+    threads.emplace_back([&] { static_cast<void>(call(*writer, {{"x", floats({2}, {0, 0})}})); });
+    for (auto& thread : threads) thread.join();
+    CHECK(wrong == 0);
   }
 }
 
