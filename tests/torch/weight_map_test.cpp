@@ -1,7 +1,11 @@
 // Which pages hold weights, and who pays for the parts of a map until when.
 #include "loader/torch/weight_map.hpp"
 
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -163,6 +167,28 @@ TEST_CASE("a write to a sealed map is let through, told, and its account known")
       CHECK(*neighbour->at(5 * page) == std::byte{'a'});
     }
   }
+}
+
+TEST_CASE("a fault that is none of the maps' ends the process as it would have") {
+  const FileFixture fixture(std::string(loader::page_size(), 'a'));
+  const auto file = fixture.open();
+  const auto map = WeightMap::make(*file, {{0, 64}}, MapPolicy::trusted).map;
+  map->seal();
+  void* forbidden = mmap(nullptr, loader::page_size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(forbidden != MAP_FAILED);
+  const pid_t child = fork();
+  if (child == 0) {
+    close(STDOUT_FILENO);  // whoever had the signal before reports the end of a test that did not end
+    close(STDERR_FILENO);
+    alarm(20);  // should the handler come back for ever
+    *static_cast<volatile char*>(forbidden) = 1;
+    _exit(0);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK_FALSE((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+  if (WIFSIGNALED(status)) CHECK(WTERMSIG(status) == SIGSEGV);
+  munmap(forbidden, loader::page_size());
 }
 
 TEST_CASE("prefault brings every page in and copies none") {
