@@ -76,6 +76,7 @@ class Loading {
       if (auto problem = problem_in_pickle(text_of(reader_, record))) return broken(record + ": " + *problem);
     }
     plain_reason_ = only_plain(load_.plan, reader_);
+    known_written_ = load_.weights.written(load_.spec.artifact);
     if (auto problem = find_code()) return broken(*problem);
     read_any();
     if (auto problem = tensor_out_of_bounds(read_.module, found_.unit != nullptr)) return broken(*problem);
@@ -84,8 +85,8 @@ class Loading {
     shape_ = shape_of(read_.module._ivalue());
     const WriteReport writes = writes_of(read_.module);
     const WrittenWeights written = written_weights(writes);
-    const bool may_hurt_others = (written.all && weights_ && weights_->took_others()) || !may_share_code_that_writes();
-    if (writes.writes_state && may_hurt_others) return run_alone(written.all);
+    const bool holds_of_others = found_.unit || found_.turn || (weights_ && weights_->took_others());
+    if (written.all && holds_of_others) return run_alone();
     settle_weights(written);
     return finish(writes);
   }
@@ -94,7 +95,7 @@ class Loading {
   // --- code
 
   [[nodiscard]] bool may_share_code() const {
-    return load_.options.share && !load_.own_code && !load_.spec.settings.optimize && plain_reason_.empty() &&
+    return load_.options.share && !known_written_.all && !load_.spec.settings.optimize && plain_reason_.empty() &&
            load_.plan.constant_bytes <= most_shared_constants;
   }
 
@@ -127,7 +128,11 @@ class Loading {
     if (may_share_code()) {
       text_ = code_text(code);
       const AccountScope nobody(nullptr);
-      found_ = load_.codes->find(text_, load_.context.stop);
+      if (load_.codes->mistrusts(text_)) {
+        known_written_.all = true;
+      } else {
+        found_ = load_.codes->find(text_, load_.context.stop);
+      }
     }
     return found_.unit ? std::nullopt : look_over(code);
   }
@@ -142,7 +147,7 @@ class Loading {
 
   WriteReport writes_of(const torch::jit::Module& module) {
     // Known from an earlier load; or a call wrote where no write was seen.
-    if (known_written_.all || load_.codes->mistrusts(text_)) return {true, true, {}, {}, "it wrote before"};
+    if (known_written_.all) return {true, true, {}, {}, "it wrote before"};
     const std::vector<at::Tensor> unknown;
     const auto& tensors = shape_ ? shape_->tensors : unknown;
     if (!found_.unit) {
@@ -159,22 +164,15 @@ class Loading {
 
   [[nodiscard]] MemoryAccount& code_payer() const { return found_.turn ? load_.code_account : load_.account; }
 
-  /// A model that writes to tensors inside its graphs would write to those of the others.
-  [[nodiscard]] bool may_share_code_that_writes() const {
-    return !(found_.unit || found_.turn) || load_.plan.constant_bytes == 0;
-  }
-
-  /// Once more, with code and, if it `writes_any` of them, weights of its own.
-  Result<LoadedArchive> run_alone(bool writes_any) {
-    if (writes_any) load_.weights.remember_written(load_.spec.artifact, {true, {}});
+  /// Once more, holding nothing together with others: it may write to all that it has, constants of its code too.
+  Result<LoadedArchive> run_alone() {
+    load_.weights.remember_written(load_.spec.artifact, {true, {}});
     if (weights_) weights_->give_up();
     shape_.reset();
     read_ = {};
     weights_.reset();
     found_ = {};
-    ArchiveLoad again = load_;
-    again.own_code = true;
-    return Loading(again).run();
+    return Loading(load_).run();
   }
 
   // --- weights
@@ -195,7 +193,6 @@ class Loading {
   /// Maps the weights where that is possible and worth it; else says why not.
   Way map_weights() {
     const bool constants_are_code = found_.unit || found_.turn;
-    known_written_ = load_.weights.written(load_.spec.artifact);
     const WrittenWeights written = known_written_.all ? WrittenWeights() : known_written_;
     auto runs = plan_runs(load_.plan, !constants_are_code, written);
     const bool nothing = runs.empty();
@@ -362,7 +359,7 @@ class Loading {
   std::unique_ptr<WeightLoad> weights_;  // null: all are copied
   ReadModule read_;
   std::optional<ObjectShape> shape_;  // of its objects; nullopt: it holds what is not looked into
-  WrittenWeights known_written_;      // from an earlier load of the artifact
+  WrittenWeights known_written_;      // from an earlier load of the artifact, or of its code
   Way way_;
   bool restores_itself_ = false;  // by a __setstate__ in its code
   bool changed_ = false;          // the file, under the load

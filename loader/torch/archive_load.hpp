@@ -26,7 +26,6 @@ struct ArchiveLoad {
   MemoryAccount& account;                  ///< of the model
   const std::shared_ptr<KeptBytes>& kept;  ///< where the account's credit will go
   MemoryAccount& code_account;             ///< of the code, when it is to be shared
-  bool own_code = false;                   ///< compiled for this model alone
 };
 
 struct LoadedArchive {

@@ -29,8 +29,7 @@ class CodePool;
 
 /// One compiled text. Models that hold it differ only in what their attributes hold; what they run is common to them:
 /// graphs, the plans that first calls leave in them, constants. Nobody may write to those constants.
-/// Members may be called from any thread; `compiled`, `segment` and `has_constants` are set before anybody else sees
-/// it.
+/// Members may be called from any thread; `compiled` and `segment` are set before anybody else sees it.
 class CodeUnit {
  public:
   CodeUnit(std::shared_ptr<CodePool> pool, std::string text);
@@ -41,8 +40,7 @@ class CodeUnit {
   [[nodiscard]] const std::string& text() const noexcept { return text_; }
 
   std::shared_ptr<torch::jit::CompilationUnit> compiled;
-  bool has_constants = false;  ///< tensors in the graphs
-  Segment segment;             ///< as the cache charges it
+  Segment segment;  ///< as the cache charges it
 
   /// What may be written to depends on the code and on the attributes that decide which of it runs, told by `shape`.
   [[nodiscard]] std::optional<WriteReport> report(const std::string& shape) const;

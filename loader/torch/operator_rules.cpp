@@ -17,18 +17,22 @@ constexpr std::array<std::string_view, 8> statistics_writers{
     "aten::batch_norm_with_update",
 };
 
-constexpr std::array<std::string_view, 7> other_writers{
+constexpr std::array<std::string_view, 11> other_writers{
     "aten::batch_norm_update_stats",
     "aten::batch_norm_gather_stats",
     "aten::batch_norm_gather_stats_with_counts",
     "aten::rrelu",
     "aten::rrelu_with_noise",
+    "aten::rrelu_with_noise_",
+    "aten::_saturate_weight_to_fp16",
+    "quantized::relu6",
+    "quantized::leaky_relu",
     "aten::_no_grad_embedding_renorm_",
     "aten::set_data",
 };
 
 // Most return their argument when there is nothing to do: dropout in eval, a cast to the same type, one matrix.
-constexpr std::array<std::string_view, 48> argument_returners{
+constexpr std::array<std::string_view, 57> argument_returners{
     "aten::dropout",
     "aten::feature_dropout",
     "aten::alpha_dropout",
@@ -75,8 +79,23 @@ constexpr std::array<std::string_view, 48> argument_returners{
     "aten::align_as",
     "aten::conj_physical",
     "aten::_reshape_from_tensor",
+    "aten::copy",
+    "aten::cumprod_backward",
+    "aten::to_mkldnn_backward",
+    "aten::_pack_sequence",
+    "aten::flatten_dense_tensors",
+    "aten::_saturate_weight_to_fp16",
+    "aten::_foobar",
+    "aten::gather_backward",
+    "quantized::dropout",
     "aten::_autocast_to_full_precision",
     "aten::_autocast_to_reduced_precision",
+};
+
+constexpr std::array<std::string_view, 17> container_changers{
+    "aten::append", "aten::insert",  "aten::extend",      "aten::clear",  "aten::pop",         "aten::remove",
+    "aten::sort",   "aten::reverse", "aten::_set_item",   "aten::Delete", "aten::__delitem__", "aten::setdefault",
+    "aten::update", "aten::popitem", "aten::__setitem__", "aten::add_",   "aten::mul_",
 };
 
 constexpr std::array<std::string_view, 11> foldable{
@@ -103,11 +122,26 @@ bool is_training_flag(std::string_view argument_name) noexcept {
 }
 
 bool may_return_argument(std::string_view name) noexcept {
-  return contains(argument_returners, name);
+  // Sparse tensors are made of the tensors that they are given; what the interpreter's own operators do is not told.
+  const bool of_a_kind =
+      name.starts_with("prim::") || name.starts_with("aten::_test_") || name.find("sparse") != std::string_view::npos;
+  return of_a_kind || contains(argument_returners, name);
 }
 
 bool points_elsewhere(std::string_view name) noexcept {
-  return name == "aten::set_" || name == "aten::set" || name == "aten::set_data" || name == "aten::swap_";
+  return name == "aten::set_" || name == "aten::set" || name == "aten::set_data";
+}
+
+bool returns_inner_memory(std::string_view name) noexcept {
+  return name.starts_with("aten::q_per_channel_") || name.find("unpack") != std::string_view::npos;
+}
+
+bool changes_container_only(std::string_view name) noexcept {
+  return contains(container_changers, name);
+}
+
+bool compares_identity(std::string_view name) noexcept {
+  return name == "aten::__is__" || name == "aten::__isnot__";
 }
 
 bool is_foldable(std::string_view name) noexcept {

@@ -20,10 +20,19 @@ enum class HiddenWrite {
 /// True when a result may be an argument, or a view of one, although the schema declares a new tensor.
 [[nodiscard]] bool may_return_argument(std::string_view qualified_name) noexcept;
 
-/// True when a tensor that it writes to may share the memory of another argument afterwards.
-[[nodiscard]] bool points_elsewhere(std::string_view name) noexcept;
+/// True when an argument may share the memory of another one afterwards.
+[[nodiscard]] bool points_elsewhere(std::string_view qualified_name) noexcept;
+
+/// True when a result may lie in memory that belongs to an argument but is none of its tensors: scales, packed weights.
+[[nodiscard]] bool returns_inner_memory(std::string_view qualified_name) noexcept;
+
+/// True when a write to a list or dict changes what it holds, and no memory of that.
+[[nodiscard]] bool changes_container_only(std::string_view qualified_name) noexcept;
 
 /// True for comparisons and logic whose result on known scalars (and None) can be computed ahead of the call.
 [[nodiscard]] bool is_foldable(std::string_view qualified_name) noexcept;
+
+/// True for those that ask only whether two values are the same one.
+[[nodiscard]] bool compares_identity(std::string_view qualified_name) noexcept;
 
 }  // namespace mme::loader

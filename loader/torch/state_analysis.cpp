@@ -32,9 +32,9 @@ constexpr int deepest_call = 200;
 using Frame = std::unordered_map<const Value*, Taint>;
 
 /// Follows taints through the graph of forward and of everything it calls, from the real object tree.
-/// What is stored in a container or object joins one common `heap_`, and what is read from one may be any of it; an
-/// attribute that is set somewhere has no certain value anywhere. The whole is repeated until no more of either is
-/// found.
+/// What is stored in a container or object joins one common `heap_`, and what is read from one, or done to what one
+/// holds, may be to any of it; an attribute that is set somewhere has no certain value anywhere. The whole is repeated
+/// until no more of either is found.
 class Analysis {
  public:
   explicit Analysis(const std::vector<at::Tensor>& tensors) : numbers_(tensors) {}
@@ -50,7 +50,7 @@ class Analysis {
       set_before = set_attributes_.size();
       std::vector<Taint> arguments(count + 1);
       arguments[0] = of_state(module._ivalue());
-      for (std::size_t i = 0; i < count; ++i) arguments[i + 1].arguments = Taint::bit_of(i);
+      for (std::size_t i = 0; i < count; ++i) arguments[i + 1] = argument(forward.getSchema().arguments()[i + 1], i);
       static_cast<void>(call(&forward, std::move(arguments)));
     } while (!report_.writes_any && !(is_same(before, heap_) && set_before == set_attributes_.size()));
     if (!report_.writes_any) report_.written_tensors = written_.numbers();
@@ -60,6 +60,16 @@ class Analysis {
  private:
   /// The same in every call, and the model's own.
   [[nodiscard]] Taint of_state(const c10::IValue& value) const { return {true, numbers_.in(value), 0, value}; }
+
+  /// A default is one value for all calls, and for all models of the code.
+  [[nodiscard]] static Taint argument(const c10::Argument& declared, std::size_t number) {
+    Taint taint;
+    taint.arguments = Taint::bit_of(number);
+    const auto& value = declared.default_value();
+    taint.state = value && !value->isNone();
+    if (taint.state) taint.tensors = StateTensors::any();
+    return taint;
+  }
 
   /// The model's own is changed: its tensors' memory only where write() says so.
   void change(const Taint& target, const std::string& how) {
@@ -93,18 +103,25 @@ class Analysis {
     frame[value] = std::move(taint);
   }
 
+  /// What it is, and what it may hold.
+  Taint memory_of(const Value* value, Frame& frame) {
+    Taint all = at(frame, value);
+    if (is_container(*value->type())) absorb(all, heap_);
+    return all;
+  }
+
   Taint join_inputs(const Node* node, Frame& frame) {
     Taint all;
-    for (const Value* input : node->inputs()) absorb(all, at(frame, input));
+    for (const Value* input : node->inputs()) absorb(all, memory_of(input, frame));
     return all;
   }
 
   /// Nothing is known of it: it may write to whatever it gets, and return any of that.
   void unknown(const Node* node, Frame& frame) {
     Taint all = join_inputs(node, frame);
+    absorb(all, heap_);
     write_any(all, node->kind().toQualString());
     absorb(heap_, all);
-    absorb(all, heap_);
     for (const Value* output : node->outputs()) set(frame, output, all);
   }
 
@@ -283,6 +300,8 @@ class Analysis {
   void operation(const Node* node, Frame& frame) {
     const c10::FunctionSchema* schema = node->maybeSchema();
     if (schema == nullptr || !node->blocks().empty()) return unknown(node, frame);
+    const std::string name = node->kind().toQualString();
+    if (points_elsewhere(name)) write_any(join_inputs(node, frame), name);
     declared_writes(node, *schema, frame);
     hidden_writes(node, *schema, frame);
     for (std::size_t i = 0; i < node->outputs().size(); ++i) {
@@ -306,10 +325,10 @@ class Analysis {
   void declared_write(const Node* node, const Value* target, Frame& frame) {
     const std::string name = node->kind().toQualString();
     const bool container = is_container(*target->type());
-    if (container || points_elsewhere(name)) {
+    if (container && changes_container_only(name)) {
       write_any(at(frame, target), name);
     } else {
-      write(at(frame, target), name);
+      write(memory_of(target, frame), name);
     }
     if (container) absorb(heap_, join_inputs(node, frame));
   }
@@ -323,7 +342,7 @@ class Analysis {
       if (is_training_flag(schema.arguments()[i].name()) && exact && exact->isBool() && !exact->toBool()) return;
     }
     for (std::size_t i = 0; i < count; ++i) {
-      const Taint& argument = at(frame, node->input(i));
+      const Taint argument = memory_of(node->input(i), frame);
       if (hidden == HiddenWrite::everything) write_any(argument, node->kind().toQualString());
       if (schema.arguments()[i].name().rfind("running_", 0) == 0) write(argument, node->kind().toQualString());
     }
@@ -332,11 +351,14 @@ class Analysis {
   Taint result(const Node* node, const c10::FunctionSchema& schema, const c10::AliasInfo* alias, const c10::Type& type,
                Frame& frame) {
     Taint taint;
-    if (alias != nullptr) {
+    if (returns_inner_memory(node->kind().toQualString())) {
+      taint = join_inputs(node, frame);
+      absorb(taint, {true, StateTensors::any(), 0, std::nullopt});
+    } else if (alias != nullptr) {
       const bool anything = alias->isWildcardBefore() || alias->isWildcardAfter();
       for (std::size_t i = 0; i < node->inputs().size(); ++i) {
         const bool declared = i < schema.arguments().size() && schema.arguments()[i].alias_info() != nullptr;
-        if (anything || declared) absorb(taint, at(frame, node->input(i)));
+        if (anything || declared) absorb(taint, memory_of(node->input(i), frame));
       }
       absorb(taint, anything || is_container(type) ? heap_ : Taint{});
     } else if (may_return_argument(node->kind().toQualString())) {
@@ -352,10 +374,13 @@ class Analysis {
   void fold(const Node* node, Frame& frame) {
     if (node->outputs().size() != 1 || !is_foldable(node->kind().toQualString())) return;
     if (node->output()->type()->kind() != c10::TypeKind::BoolType) return;
+    const bool identity = compares_identity(node->kind().toQualString());
     jit::Stack stack;
     for (const Value* input : node->inputs()) {
       const auto& exact = at(frame, input).exact;
       if (!exact) return;
+      // What a list or a tensor holds may change, and differs between models of one shape.
+      if (!identity && !(exact->isScalar() || exact->isNone() || exact->isString())) return;
       stack.push_back(*exact);
     }
     try {

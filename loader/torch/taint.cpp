@@ -90,14 +90,10 @@ bool carries_memory(const c10::Type& type) {
 
 bool is_container(const c10::Type& type) {
   switch (type.kind()) {
-    case c10::TypeKind::ListType:
-    case c10::TypeKind::DictType:
-    case c10::TypeKind::TupleType:
-    case c10::TypeKind::ClassType:
-    case c10::TypeKind::FutureType: return true;
+    case c10::TypeKind::TensorType: return false;
     case c10::TypeKind::OptionalType:
       return std::ranges::any_of(type.containedTypes(), [](const c10::TypePtr& inner) { return is_container(*inner); });
-    default: return false;
+    default: return carries_memory(type);
   }
 }
 

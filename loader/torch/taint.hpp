@@ -72,7 +72,8 @@ void absorb(Taint& into, const Taint& other);
 
 /// Whether a value of this type is memory that could be written to, or holds some.
 [[nodiscard]] bool carries_memory(const c10::Type& type);
-/// Lists, dicts, tuples, objects and futures, also optional ones.
+/// Whether it may hold other values: lists, dicts, tuples, objects, futures, also optional ones, and what can be any of
+/// these.
 [[nodiscard]] bool is_container(const c10::Type& type);
 
 }  // namespace mme::loader

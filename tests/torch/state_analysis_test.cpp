@@ -59,6 +59,16 @@ TEST_CASE("a model that may write to its own state is stateful") {
       // the containers themselves
       "self.list.append(x)\n  return x", "self.dict['z'] = x\n  return x", "self.ints.append(1)\n  return x",
       "self.ints[0] = 5\n  return x", "self.list.clear()\n  return x",
+      "l: List[Tensor] = []\n  l.append(self.w)\n  torch._foreach_add_(l, 1.0)\n  return l[0]",
+      "l = [x]\n  l[0] = self.w\n  torch._foreach_zero_(l)\n  return l[0]",
+      "l: List[Tensor] = []\n  l.append(self.w)\n  return torch.cartesian_prod(l).add_(1)",
+      // what is looked at may be another after the first call, or in another model of that code
+      "if self.list == self.list:\n    return x\n  else:\n    return self.b.add_(1)",
+      // one tensor set to the memory of another
+      "t = torch.empty([0])\n  t.set_(self.b)\n  t.add_(1)\n  return t",
+      // memory inside of a tensor
+      "q = torch.quantize_per_channel(x.view(2, 1), self.w.double(), self.w.long(), 0, 13)\n"
+      "  return torch.q_per_channel_scales(q).add_(1)",
       // under conditions and in loops
       "if bool(x.sum() > 0):\n    self.b.add_(1)\n  return x",
       "y = x\n  for i in range(2):\n    y.add_(1)\n    y = self.b\n  return x",

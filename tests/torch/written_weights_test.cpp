@@ -141,7 +141,20 @@ TEST_CASE("a model shares all weights but those that it may write to, and no oth
       {"self.c.add_(1)\n  self.c = self.b", "w"},
       {"if self.on:\n    self.c.add_(1)\n  else:\n    self.b.add_(1)\n  self.on = not self.on", "w"},
       {"if self.count > 1:\n    self.w.add_(1)\n  self.count = self.count + 1", "bc"},
+      // through a list that was filled later; what is of no use to the answer would never run
+      {"l: List[Tensor] = []\n  l.append(self.b)\n  torch._foreach_add_(l, 1.0)\n  x = x + l[0].sum() * 0", "wc"},
+      {"l = [x]\n  l[0] = self.b\n  torch._foreach_zero_(l)\n  x = x + l[0].sum() * 0", "wc"},
+      {"l = [p for p in [self.b]]\n  torch._foreach_mul_(l, 0.5)\n  x = x + l[0].sum() * 0", "wc"},
+      {"l: List[Tensor] = []\n  l.append(self.b)\n  x = x + torch.einsum('ij->ji', l).add_(1).sum() * 0", "wc"},
+      {"x = x + torch.flatten_dense_tensors([self.b]).add_(1).sum() * 0", "wc"},
+      // operators that return an argument or write without saying so
+      {"x = x + torch.rrelu_with_noise_(x.clone(), self.b[0, :2], 0.5, 0.5, True) * 0", ""},
+      {"y = torch.sparse_coo_tensor(torch.zeros([1, 2], dtype=4), self.c[0, :2], [2])\n"
+       "  x = x + y._values().add_(1).sum() * 0",
+       "wb"},
       // nobody can tell
+      {"t = torch.empty([0])\n  t.set_(self.b)\n  t.add_(1)\n  x = x + t.sum() * 0", ""},
+      {"self.c = torch.empty([0]).set_(self.b)", ""},
       {"self.c.set_(self.b)\n  self.c.add_(1)", ""},
       {"self.list.append(self.b)\n  self.list[-1].add_(1)", ""},
       {"self.list[0] = self.w\n  self.list[0].add_(1)", ""},
