@@ -107,6 +107,21 @@ TEST_CASE("every kind of archive is read as libtorch reads it, and says which wa
   }
 }
 
+TEST_CASE("models that write through lists, chosen modules and objects keep what they wrote") {
+  for (const std::string name : {
+           "average_writer",
+#ifndef MME_SANITIZED  // libtorch leaks the type of each interface that it compiles
+           "chosen_writer",
+           "hidden_writer",
+#endif
+       }) {
+    INFO(name);
+    const auto model = load_as(fixture(name), map_all);
+    CHECK_FALSE(model->stateless());
+    CHECK(difference_from_plain(*model, fixture(name).string(), two_by_four) == "");
+  }
+}
+
 TEST_CASE("every example model and every harmless test model is read as libtorch reads it") {
   start_torch();
   const ModelDirectory directory;

@@ -173,6 +173,29 @@ TEST_CASE("a model that writes to a tensor in its code has that code to itself")
   CHECK(answer(*second) == both(2));
 }
 
+TEST_CASE("a default value that a call changes is changed for one model alone") {
+  ModelDirectory directory;
+  const auto model = [&](float weight) {
+    const auto plain = directory.save(
+        ModuleBuilder()
+            .parameter("w", {2}, weight)
+            .define("def forward(self, x, l: List[int]):\n  l[0] = l[0] + 1\n  return x * self.w + l[0]\n"));
+    return directory.rewritten(plain, [](const std::string&, std::string content) {
+      const std::string argument = "l: List[int])";
+      const auto at = content.find(argument);
+      return at == std::string::npos ? content : content.replace(at, argument.size(), "l: List[int]=[0])");
+    });
+  };
+  const TorchLoader torch;
+  const auto first = load_with(torch, model(1));
+  const auto second = load_with(torch, model(2));
+  CHECK_FALSE(first->stateless());
+  for (float n = 1; n <= 3; ++n) {
+    CHECK(answer(*first) == both(1 + n));
+    CHECK(answer(*second) == both(2 + n));
+  }
+}
+
 TEST_CASE("code that others do not share: with many constants, or run by the optimising executor") {
   ModelDirectory directory;
   const auto large = directory.save(ModuleBuilder()
