@@ -15,6 +15,7 @@
 #include <sstream>
 
 #include "loader/torch/c10_allocator.hpp"
+#include "loader/torch/out_arguments.hpp"
 
 namespace mme::loader {
 namespace {
@@ -64,6 +65,7 @@ void start_torch_runtime(std::size_t intra_op, ModelPrint print) {
   at::set_num_interop_threads(1);
   set_blas_threads(intra_op_threads.load());
   torch::jit::setPrintHandler(print != nullptr ? print : &drop);
+  hold_out_arguments();
   fill_upgrader_table();
 }
 

@@ -222,4 +222,20 @@ TEST_CASE("a stateless model answers several threads at once") {
   CHECK(wrong == 0);
 }
 
+TEST_CASE("operators with several out= tensors may be given temporaries, and any of the results may go unused") {
+  const std::string body = GENERATE(
+      "y = torch.topk(x, 1, values=torch.zeros([1]), indices=torch.zeros([1], dtype=4))\n  return y[0]",
+      "y = torch.topk(x, 1, values=torch.zeros([1]), indices=torch.zeros([1], dtype=4))\n  return y[0] + 0 * y[1]",
+      "v = torch.zeros([1])\n  y = torch.topk(x, 1, values=v, indices=torch.zeros([1], dtype=4))\n  return v",
+      "y = torch.sort(x, 0, True, values=torch.zeros([2]), indices=torch.zeros([2], dtype=4))\n  return y[0][:1]",
+      "y = torch.max(x, 0, max=torch.zeros([]), max_values=torch.zeros([], dtype=4))\n  return y[0].view([1])",
+      "y = torch.aminmax(x, dim=0, keepdim=True, min=torch.zeros([1]), max=torch.zeros([1]))\n  return y[1]");
+  CAPTURE(body);
+  ModelDirectory directory;
+  const auto model = load(directory.script("def forward(self, x):\n  " + body + "\n"));
+  for (int i = 0; i < 10; ++i) {
+    CHECK(values_of(call(*model, {{"x", floats({2}, {3, 7})}}).value()[0].tensor) == std::vector<float>{7});
+  }
+}
+
 }  // namespace mme::test
