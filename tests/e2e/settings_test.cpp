@@ -294,10 +294,10 @@ TEST_CASE("G12: a server with bad settings does not start and says where", "[sta
       {"mode: platform\ncache: {idle_unload: 1m}", "x.yaml:2: cache.idle_unload: "},
 #include "tests/server/config/bad_settings.inc"
   };
-  // All of them in the long form, else three of five, or one where a start is not half a second of work but two.
+  // All of them in the long form, else three of five: a start is half a second of work.
   std::vector<std::size_t> rows;
   for (std::size_t i = 0; i < std::size(table); ++i) {
-    if (long_run() || (kSanitized ? i % 5 == 0 : i % 5 % 2 == 0)) rows.push_back(i);
+    if (long_run() || i % 5 % 2 == 0) rows.push_back(i);
   }
   TempDir folder;
   // Most of a start is loading libtorch. What is judged is what the settings add to it, in CPU time.
@@ -326,7 +326,7 @@ TEST_CASE("G12: a server with bad settings does not start and says where", "[sta
   });
   for (const auto& one : wrong) UNSCOPED_INFO(one);
   CHECK(right == static_cast<int>(rows.size()));
-  CHECK(rows.size() >= (kSanitized ? 20 : 40));
+  CHECK(rows.size() >= 40);
   std::ranges::sort(costs);
   const double half = costs[costs.size() / 2];
   UNSCOPED_INFO("a start costs " << start << " s of CPU, a refused one " << half << ", at most " << costs.back());
