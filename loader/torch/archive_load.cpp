@@ -147,7 +147,7 @@ class Loading {
 
   WriteReport writes_of(const torch::jit::Module& module) {
     // Known from an earlier load; or a call wrote where no write was seen.
-    if (known_written_.all) return {true, true, {}, {}, "it wrote before"};
+    if (known_written_.all) return {true, true, {}, {}};
     const std::vector<at::Tensor> unknown;
     const auto& tensors = shape_ ? shape_->tensors : unknown;
     if (!found_.unit) {

@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 8> statistics_writers{
     "aten::batch_norm_with_update",
 };
 
-constexpr std::array<std::string_view, 11> other_writers{
+constexpr std::array<std::string_view, 10> other_writers{
     "aten::batch_norm_update_stats",
     "aten::batch_norm_gather_stats",
     "aten::batch_norm_gather_stats_with_counts",
@@ -28,7 +28,6 @@ constexpr std::array<std::string_view, 11> other_writers{
     "quantized::relu6",
     "quantized::leaky_relu",
     "aten::_no_grad_embedding_renorm_",
-    "aten::set_data",
 };
 
 // Most return their argument when there is nothing to do: dropout in eval, a cast to the same type, one matrix.

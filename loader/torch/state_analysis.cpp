@@ -72,27 +72,24 @@ class Analysis {
   }
 
   /// The model's own is changed: its tensors' memory only where write() says so.
-  void change(const Taint& target, const std::string& how) {
-    if (target.state && !report_.writes_state) {
-      report_.writes_state = true;
-      report_.reason = how;
-    }
+  void change(const Taint& target) {
+    report_.writes_state = report_.writes_state || target.state;
     for (std::size_t i = 0; target.arguments != 0 && i < report_.written_arguments.size(); ++i) {
       if ((target.arguments & Taint::bit_of(i)) != 0) report_.written_arguments[i] = true;
     }
   }
 
   /// To the memory of the tensors that it may be.
-  void write(const Taint& target, const std::string& how) {
-    change(target, how);
+  void write(const Taint& target) {
+    change(target);
     if (!target.state) return;
     written_.add(target.tensors, SIZE_MAX);
     report_.writes_any = report_.writes_any || written_.is_any();
   }
 
   /// What the model holds may be any other from now on.
-  void write_any(const Taint& target, const std::string& how) {
-    change(target, how);
+  void write_any(const Taint& target) {
+    change(target);
     report_.writes_any = report_.writes_any || target.state;
   }
 
@@ -120,7 +117,7 @@ class Analysis {
   void unknown(const Node* node, Frame& frame) {
     Taint all = join_inputs(node, frame);
     absorb(all, heap_);
-    write_any(all, node->kind().toQualString());
+    write_any(all);
     absorb(heap_, all);
     for (const Value* output : node->outputs()) set(frame, output, all);
   }
@@ -147,7 +144,6 @@ class Analysis {
       if (report_.writes_any) break;  // nothing can take that back
       if (++steps_ > most_steps) {
         report_.writes_state = report_.writes_any = true;
-        report_.reason = "a graph too large to follow";
         break;
       }
       visit(node, frame);
@@ -178,11 +174,11 @@ class Analysis {
       case c10::prim::unchecked_unwrap_optional: return set(frame, node->output(), at(frame, node->input(0)));
       case c10::prim::TupleConstruct:
       case c10::prim::ListConstruct:
-      case c10::prim::DictConstruct: return same_memory(node, frame);
+      case c10::prim::DictConstruct:
       case c10::prim::TupleUnpack:
       case c10::prim::TupleIndex:
       case c10::prim::TupleSlice:
-      case c10::prim::ListUnpack: return read_from(node, frame);
+      case c10::prim::ListUnpack: return same_memory(node, frame);
       case c10::prim::CreateObject:
       case c10::prim::Uninitialized:
       case c10::prim::isinstance:
@@ -199,12 +195,6 @@ class Analysis {
 
   void same_memory(const Node* node, Frame& frame) {
     const Taint all = join_inputs(node, frame);
-    for (const Value* output : node->outputs()) set(frame, output, all);
-  }
-
-  void read_from(const Node* node, Frame& frame) {
-    Taint all = join_inputs(node, frame);
-    absorb(all, heap_);
     for (const Value* output : node->outputs()) set(frame, output, all);
   }
 
@@ -234,7 +224,7 @@ class Analysis {
 
   void set_attribute(const Node* node, Frame& frame) {
     const Taint& object = at(frame, node->input(0));
-    change(object, "sets attribute " + node->s(c10::attr::name));
+    change(object);
     if (object.state) set_attributes_.insert(node->s(c10::attr::name));
     absorb(heap_, at(frame, node->input(1)));
   }
@@ -300,8 +290,7 @@ class Analysis {
   void operation(const Node* node, Frame& frame) {
     const c10::FunctionSchema* schema = node->maybeSchema();
     if (schema == nullptr || !node->blocks().empty()) return unknown(node, frame);
-    const std::string name = node->kind().toQualString();
-    if (points_elsewhere(name)) write_any(join_inputs(node, frame), name);
+    if (points_elsewhere(node->kind().toQualString())) write_any(join_inputs(node, frame));
     declared_writes(node, *schema, frame);
     hidden_writes(node, *schema, frame);
     for (std::size_t i = 0; i < node->outputs().size(); ++i) {
@@ -323,12 +312,11 @@ class Analysis {
   }
 
   void declared_write(const Node* node, const Value* target, Frame& frame) {
-    const std::string name = node->kind().toQualString();
     const bool container = is_container(*target->type());
-    if (container && changes_container_only(name)) {
-      write_any(at(frame, target), name);
+    if (container && changes_container_only(node->kind().toQualString())) {
+      write_any(at(frame, target));
     } else {
-      write(memory_of(target, frame), name);
+      write(memory_of(target, frame));
     }
     if (container) absorb(heap_, join_inputs(node, frame));
   }
@@ -343,8 +331,8 @@ class Analysis {
     }
     for (std::size_t i = 0; i < count; ++i) {
       const Taint argument = memory_of(node->input(i), frame);
-      if (hidden == HiddenWrite::everything) write_any(argument, node->kind().toQualString());
-      if (schema.arguments()[i].name().rfind("running_", 0) == 0) write(argument, node->kind().toQualString());
+      if (hidden == HiddenWrite::everything) write_any(argument);
+      if (schema.arguments()[i].name().rfind("running_", 0) == 0) write(argument);
     }
   }
 

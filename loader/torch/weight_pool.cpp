@@ -110,6 +110,7 @@ WeightPool::Shared WeightPool::share(const ArtifactId& artifact, const RunPlan& 
 }
 
 WrittenWeights WeightPool::written(const ArtifactId& artifact) const {
+  const AccountScope nobody(nullptr);  // an account that pays asks the cache, which must not be asked under our lock
   const std::lock_guard lock(mutex_);
   const auto found = written_.find(artifact);
   return found == written_.end() ? WrittenWeights{} : found->second;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
 #include <vector>
 
 namespace mme::loader {
@@ -14,7 +13,6 @@ struct WriteReport {
   /// only sets attributes.
   std::vector<std::size_t> written_tensors;
   std::vector<bool> written_arguments;  ///< of forward, without self: those whose memory may be written to
-  std::string reason;                   ///< what first writes to the state, for logs; empty when nothing does
 };
 
 }  // namespace mme::loader
